@@ -1,0 +1,156 @@
+#pragma once
+#include "reference/context.hpp"
+#include "reference/hadamard.hpp"
+#include "reference/pooling.hpp"
+#include "reference/rms_norm.hpp"
+
+// The compressor: `ratio` tokens become one entry, by a softmax over the group's slots, channel by channel.
+//
+//   value = hidden . wkv^T, logit = hidden . wgate^T      [tokens, coff * width]; ape is added to logit by slot
+//   pooled[g,c] = sum_slot softmax_slot(logit + ape)[slot,c] * value[slot,c]
+//   key[g] = rope(rms(pooled[g]; norm), g * ratio), for the indexer followed by the Hadamard transform
+//
+// Without overlap group g pools its own `ratio` slots. With overlap it pools the previous group's slots, channels
+// [0, width) of the projections, then its own, channels [width, 2 width); a segment's first group has no predecessor.
+// Trailing tokens that fill no group are not compressed.
+namespace plumbline::reference {
+
+/// Which tensors a compressor works with: the layer's own, or the indexer's.
+struct CompressorSpec {
+  WeightId wkv, wgate, ape, norm;
+  StageId pooled, key;
+  bool hadamard;          ///< of the finished key
+  bool hidden_attached;   ///< whether hidden receives gradient (the indexer's input is detached)
+};
+
+inline constexpr CompressorSpec kMainCompressor{WeightId::kCompressorWkv, WeightId::kCompressorWgate, WeightId::kCompressorApe,
+                                                WeightId::kCompressorNorm, StageId::kCompressedPooled, StageId::kCompressedKv, false, true};
+inline constexpr CompressorSpec kIndexCompressor{WeightId::kIndexerCompressorWkv, WeightId::kIndexerCompressorWgate,
+                                                 WeightId::kIndexerCompressorApe, WeightId::kIndexerCompressorNorm,
+                                                 StageId::kIndexPooled, StageId::kIndexK, true, false};
+
+/// One compressor over a whole batch. Compact token rows R, compact entries E.
+template <typename Policy>
+class Compressor {
+ public:
+  using Scalar = typename Policy::Scalar;
+
+  Compressor(const Context<Policy>& ctx, const CompressorSpec& spec, Index width)
+      : ctx_(ctx), spec_(spec), width_(width), channels_(ctx.config().coff() * width) {
+    const Index rows = round_up_rows(ctx.plan.tokens());
+    value_.resize(rows, channels_);
+    logit_.resize(rows, channels_);
+    pooled_.resize(ctx.plan.entries(), width);
+    key.resize(ctx.plan.entries(), width);
+  }
+
+  Matrix<Scalar> key;  ///< [E, width], what queries see
+
+  /// Projections of one block of consecutive compact rows; `x` holds their hidden rows.
+  void project_tokens(const TokenBlock& block, const Matrix<Scalar>& x) {
+    const Index first = block.compact.front();
+    project(ctx_.policy, DatasetId::forward(spec_.pooled), rows_of(value_, first, x.rows()), all(x), ctx_.weight(spec_.wkv));
+    project(ctx_.policy, DatasetId::forward(spec_.pooled), rows_of(logit_, first, x.rows()), all(x), ctx_.weight(spec_.wgate));
+  }
+
+  /// Pools, normalises and rotates every entry, after all tokens are projected.
+  void finish() {
+    const Index entries = ctx_.plan.entries();
+#pragma omp parallel
+    {
+      std::vector<PoolSlot<Scalar>> slots;
+      Matrix<Scalar> weight;
+#pragma omp for schedule(static)
+      for (Index e = 0; e < entries; ++e) {
+        collect_slots(e, slots);
+        pooling_weights(slots, width_, weight);
+        pool(slots, weight, width_, pooled_.row(e).data());
+      }
+    }
+    ctx_.emit(spec_.pooled, ctx_.plan.entry_rows, all(pooled_));
+#pragma omp parallel for schedule(static)
+    for (Index e = 0; e < entries; ++e) {
+      rms_norm(pooled_.row(e).data(), ctx_.vector(spec_.norm), ctx_.eps(), width_, key.row(e).data());
+      ctx_.rope.rotate(key.row(e).data(), width_, rotation_position(e));
+      if (spec_.hadamard) hadamard(key.row(e).data(), width_);
+    }
+    ctx_.emit(spec_.key, ctx_.plan.entry_rows, all(key));
+  }
+
+  /// vjp of `finish`, from the cotangent of key [E, width] (overwritten): leaves the cotangents of the projections.
+  void finish_vjp(Matrix<Scalar>& dkey) {
+    const Index entries = ctx_.plan.entries(), tokens = ctx_.plan.tokens();
+    ctx_.emit_gradient(spec_.key, ctx_.plan.entry_rows, all(dkey));
+    Scalar* dgain = ctx_.taps.weight_gradient(spec_.norm);
+    for (Index e = 0; e < entries; ++e) {
+      Scalar* d = dkey.row(e).data();
+      if (spec_.hadamard) hadamard(d, width_);
+      ctx_.rope.rotate_back(d, width_, rotation_position(e));
+      rms_norm_vjp(pooled_.row(e).data(), ctx_.vector(spec_.norm), ctx_.eps(), width_, d, d, dgain);
+    }
+    ctx_.emit_gradient(spec_.pooled, ctx_.plan.entry_rows, all(dkey));
+
+    // Every half of a token's channels belongs to one group at most, so the groups' writes never meet; halves that
+    // belong to none (trailing tokens, the first half of a segment's last group) stay zero.
+    dvalue_.setZero(value_.rows(), channels_);
+    dlogit_.setZero(value_.rows(), channels_);
+#pragma omp parallel
+    {
+      std::vector<PoolSlot<Scalar>> slots;
+      Matrix<Scalar> weight;
+#pragma omp for schedule(static)
+      for (Index e = 0; e < entries; ++e) {
+        collect_slots(e, slots);
+        pooling_weights(slots, width_, weight);
+        for (std::size_t k = 0; k < slots.size(); ++k) {
+          const Index at = slots[k].value - value_.data();
+          pool_vjp(weight.row(static_cast<Index>(k)).data(), slots[k].value, pooled_.row(e).data(), dkey.row(e).data(), width_,
+                   dvalue_.data() + at, dlogit_.data() + at);
+        }
+      }
+    }
+    if (Scalar* dape = ctx_.taps.weight_gradient(spec_.ape))
+      for (Index r = 0; r < tokens; ++r)
+        map(dape + (ctx_.plan.token_position[r] % ctx_.config().ratio) * channels_, 1, channels_) += dlogit_.row(r);
+  }
+
+  /// vjp of `project_tokens` for one block; adds to `dx` [rows, h] unless the input is detached.
+  void project_tokens_vjp(const TokenBlock& block, const Matrix<Scalar>& x, Matrix<Scalar>& dx) {
+    const Index first = block.compact.front();
+    const auto dvalue = rows_of(std::as_const(dvalue_), first, x.rows());
+    const auto dlogit = rows_of(std::as_const(dlogit_), first, x.rows());
+    ctx_.add_weight_gradient(spec_.wkv, dvalue, all(x));
+    ctx_.add_weight_gradient(spec_.wgate, dlogit, all(x));
+    if (!spec_.hidden_attached) return;
+    project_input_vjp(ctx_.policy, DatasetId::hidden_gradient(), all(dx), dvalue, ctx_.weight(spec_.wkv), true);
+    project_input_vjp(ctx_.policy, DatasetId::hidden_gradient(), all(dx), dlogit, ctx_.weight(spec_.wgate), true);
+  }
+
+ private:
+  Index rotation_position(Index e) const { return contract::entry_position(ctx_.plan.entry_group[e], ctx_.config().ratio); }
+
+  void collect_slots(Index e, std::vector<PoolSlot<Scalar>>& slots) const {
+    const Index ratio = ctx_.config().ratio, group = ctx_.plan.entry_group[e];
+    const Index token = ctx_.plan.first_token[ctx_.plan.entry_segment[e]] + group * ratio;
+    const Scalar* ape = ctx_.vector(spec_.ape);
+    slots.clear();
+    const auto add = [&](Index first_token, Index first_channel) {
+      for (Index k = 0; k < ratio; ++k) {
+        const Index at = (first_token + k) * channels_ + first_channel;
+        slots.push_back({value_.data() + at, logit_.data() + at, ape + k * channels_ + first_channel});
+      }
+    };
+    if (ctx_.config().overlap && group > 0) add(token - ratio, 0);
+    add(token, channels_ - width_);
+  }
+
+  const Context<Policy>& ctx_;
+  const CompressorSpec spec_;
+  const Index width_;
+  const Index channels_;              // coff * width
+  Matrix<Scalar> value_, logit_;      // [R, coff * width]
+  Matrix<Scalar> dvalue_, dlogit_;    // their cotangents
+  Matrix<Scalar> pooled_;             // [E, width]
+};
+
+}  // namespace plumbline::reference
