@@ -13,7 +13,8 @@
 //   attn_out[i,h] = sum_keys exp(z - attn_lse) * key      max_logits[h] = largest z over all queries
 //
 // Backward, with p = exp(z - attn_lse), dp = dO . key, delta[h] = dO[h] . attn_out[h], dz = p (dp - delta):
-//   dq = D^(-1/2) sum_keys dz key      dkey = sum_h (D^(-1/2) dz[h] q[h] + p[h] dO[h])      dsink[h] = -exp(sink - lse) delta
+//   dq = D^(-1/2) sum_keys dz key      dkey = sum_h (D^(-1/2) dz[h] q[h] + p[h] dO[h])      dsink[h] = -exp(sink - lse)
+//   delta
 namespace plumbline::reference {
 
 /// The key rows that attention reads, compact, and their cotangents.
@@ -28,16 +29,17 @@ namespace detail {
 template <typename Scalar, typename Body>
 void for_each_key_block(const AttentionKeys<Scalar>& keys, const QueryKeys& seen, Matrix<Scalar>& scratch, Body body) {
   body(rows_of(keys.kv, seen.window_first, seen.window_count), Index{0});
-  if (seen.picked() > 0) body(picked_rows(keys.compressed_kv, seen.entry_first, seen.picks, scratch), seen.window_count);
+  if (seen.picked() > 0)
+    body(picked_rows(keys.compressed_kv, seen.entry_first, seen.picks, scratch), seen.window_count);
 }
 }  // namespace detail
 
-/// Forward of a tile: leaves logits and lse in the tile, writes attn_out rows of the token block ([rows, heads * D]) and
-/// raises `max_logits` [heads].
+/// Forward of a tile: leaves logits and lse in the tile, writes attn_out rows of the token block ([rows, heads * D])
+/// and raises `max_logits` [heads].
 template <typename Policy>
-void attention_forward(const Context<Policy>& ctx, const Matrix<typename Policy::Scalar>& q, const AttentionKeys<typename Policy::Scalar>& keys,
-                       QueryTile<typename Policy::Scalar>& tile, Matrix<typename Policy::Scalar>& attn_out,
-                       Vector<typename Policy::Scalar>& max_logits) {
+void attention_forward(const Context<Policy>& ctx, const Matrix<typename Policy::Scalar>& q,
+                       const AttentionKeys<typename Policy::Scalar>& keys, QueryTile<typename Policy::Scalar>& tile,
+                       Matrix<typename Policy::Scalar>& attn_out, Vector<typename Policy::Scalar>& max_logits) {
   using Scalar = typename Policy::Scalar;
   using std::sqrt;
   const Index heads = ctx.heads.count, dim = ctx.config().head_dim;
@@ -54,7 +56,8 @@ void attention_forward(const Context<Policy>& ctx, const Matrix<typename Policy:
       auto z = tile.logits_of(i);
       const auto query = map(q.data() + row * q.cols(), heads, dim);
       detail::for_each_key_block(keys, tile.keys[i], scratch, [&](ConstMatrixMap<Scalar> block, Index column) {
-        ctx.policy.product_nt(DatasetId::forward(StageId::kAttnOut), map(z.data() + column, heads, block.rows(), z.outerStride()), query, block, false);
+        ctx.policy.product_nt(DatasetId::forward(StageId::kAttnOut),
+                              map(z.data() + column, heads, block.rows(), z.outerStride()), query, block, false);
       });
       z *= scale;
       p.resize(heads, z.cols());
@@ -64,8 +67,8 @@ void attention_forward(const Context<Policy>& ctx, const Matrix<typename Policy:
       }
       auto out = map(attn_out.data() + row * attn_out.cols(), heads, dim);
       detail::for_each_key_block(keys, tile.keys[i], scratch, [&](ConstMatrixMap<Scalar> block, Index column) {
-        ctx.policy.product_nn(DatasetId::forward(StageId::kAttnOut), out, map(std::as_const(p).data() + column, heads, block.rows(), p.cols()), block,
-                              column > 0);
+        ctx.policy.product_nn(DatasetId::forward(StageId::kAttnOut), out,
+                              map(std::as_const(p).data() + column, heads, block.rows(), p.cols()), block, column > 0);
       });
     }
   }
@@ -79,8 +82,9 @@ void attention_forward(const Context<Policy>& ctx, const Matrix<typename Policy:
 /// tile.dsink; writes dq rows of the token block.
 template <typename Policy>
 void attention_backward(const Context<Policy>& ctx, const Matrix<typename Policy::Scalar>& attn_out,
-                        const Matrix<typename Policy::Scalar>& dattn_out, const AttentionKeys<typename Policy::Scalar>& keys,
-                        QueryTile<typename Policy::Scalar>& tile, Matrix<typename Policy::Scalar>& dq) {
+                        const Matrix<typename Policy::Scalar>& dattn_out,
+                        const AttentionKeys<typename Policy::Scalar>& keys, QueryTile<typename Policy::Scalar>& tile,
+                        Matrix<typename Policy::Scalar>& dq) {
   using Scalar = typename Policy::Scalar;
   using std::sqrt;
   const Index heads = ctx.heads.count, dim = ctx.config().head_dim;
@@ -99,7 +103,8 @@ void attention_backward(const Context<Policy>& ctx, const Matrix<typename Policy
       const Scalar* out = attn_out.data() + row * attn_out.cols();
       const auto dout = map(dattn_out.data() + row * dattn_out.cols(), heads, dim);
       detail::for_each_key_block(keys, tile.keys[i], scratch, [&](ConstMatrixMap<Scalar> block, Index column) {
-        ctx.policy.product_nt(DatasetId::gradient(StageId::kQ), map(dz.data() + column, heads, block.rows(), dz.outerStride()), dout, block, false);
+        ctx.policy.product_nt(DatasetId::gradient(StageId::kQ),
+                              map(dz.data() + column, heads, block.rows(), dz.outerStride()), dout, block, false);
       });
       for (Index h = 0; h < heads; ++h) {
         const Scalar delta = dot(out + h * dim, dout.row(h).data(), dim);
@@ -111,7 +116,8 @@ void attention_backward(const Context<Policy>& ctx, const Matrix<typename Policy
       const auto query_cotangent = map(dq.data() + row * dq.cols(), heads, dim);
       detail::for_each_key_block(keys, tile.keys[i], scratch, [&](ConstMatrixMap<Scalar> block, Index column) {
         ctx.policy.product_nn(DatasetId::gradient(StageId::kQ), query_cotangent,
-                              map(std::as_const(dz).data() + column, heads, block.rows(), dz.outerStride()), block, column > 0);
+                              map(std::as_const(dz).data() + column, heads, block.rows(), dz.outerStride()), block,
+                              column > 0);
       });
     }
   }
@@ -124,9 +130,9 @@ inline constexpr Index kKeyChannelTile = 128;
 ///   dkey += sum_h (dz[h] D^(-1/2) q[h] + p[h] dO[h])
 /// Queries share keys, so threads split the channels; each adds up the queries in order, which fixes the sum's bits.
 template <typename Policy>
-void attention_key_backward(const Context<Policy>& ctx, const Matrix<typename Policy::Scalar>& q, const Matrix<typename Policy::Scalar>& dattn_out,
-                            QueryTile<typename Policy::Scalar>& tile, Matrix<typename Policy::Scalar>& dkv,
-                            Matrix<typename Policy::Scalar>& dcompressed_kv) {
+void attention_key_backward(const Context<Policy>& ctx, const Matrix<typename Policy::Scalar>& q,
+                            const Matrix<typename Policy::Scalar>& dattn_out, QueryTile<typename Policy::Scalar>& tile,
+                            Matrix<typename Policy::Scalar>& dkv, Matrix<typename Policy::Scalar>& dcompressed_kv) {
   using Scalar = typename Policy::Scalar;
   const Index heads = ctx.heads.count, dim = ctx.config().head_dim;
   detail::for_each_tile(dim, kKeyChannelTile, [&](Index channel, Index channels) {
@@ -138,10 +144,13 @@ void attention_key_backward(const Context<Policy>& ctx, const Matrix<typename Po
       const auto dout = map(dattn_out.data() + row * dattn_out.cols() + channel, heads, channels, dim);
       const auto p = tile.logits_of(i), dz = tile.dlogits_of(i);
       const auto add = [&](DatasetId id, MatrixMap<Scalar> dkey, Index column, bool accumulate) {
-        ctx.policy.product_tn(id, dkey, map(std::as_const(dz).data() + column, heads, dkey.rows(), dz.outerStride()), query, accumulate);
-        ctx.policy.product_tn(id, dkey, map(std::as_const(p).data() + column, heads, dkey.rows(), p.outerStride()), dout, true);
+        ctx.policy.product_tn(id, dkey, map(std::as_const(dz).data() + column, heads, dkey.rows(), dz.outerStride()),
+                              query, accumulate);
+        ctx.policy.product_tn(id, dkey, map(std::as_const(p).data() + column, heads, dkey.rows(), p.outerStride()),
+                              dout, true);
       };
-      add(DatasetId::gradient(StageId::kKv), map(dkv.data() + seen.window_first * dim + channel, seen.window_count, channels, dim), 0, true);
+      add(DatasetId::gradient(StageId::kKv),
+          map(dkv.data() + seen.window_first * dim + channel, seen.window_count, channels, dim), 0, true);
       if (seen.picked() == 0) continue;
       const DatasetId compressed = DatasetId::gradient(StageId::kCompressedKv);
       Scalar* entries = dcompressed_kv.data() + seen.entry_first * dim + channel;

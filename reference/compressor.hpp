@@ -19,15 +19,26 @@ namespace plumbline::reference {
 struct CompressorSpec {
   WeightId wkv, wgate, ape, norm;
   StageId pooled, key;
-  bool hadamard;          ///< of the finished key
-  bool hidden_attached;   ///< whether hidden receives gradient (the indexer's input is detached)
+  bool hadamard;         ///< of the finished key
+  bool hidden_attached;  ///< whether hidden receives gradient (the indexer's input is detached)
 };
 
-inline constexpr CompressorSpec kMainCompressor{WeightId::kCompressorWkv, WeightId::kCompressorWgate, WeightId::kCompressorApe,
-                                                WeightId::kCompressorNorm, StageId::kCompressedPooled, StageId::kCompressedKv, false, true};
-inline constexpr CompressorSpec kIndexCompressor{WeightId::kIndexerCompressorWkv, WeightId::kIndexerCompressorWgate,
-                                                 WeightId::kIndexerCompressorApe, WeightId::kIndexerCompressorNorm,
-                                                 StageId::kIndexPooled, StageId::kIndexK, true, false};
+inline constexpr CompressorSpec kMainCompressor{WeightId::kCompressorWkv,
+                                                WeightId::kCompressorWgate,
+                                                WeightId::kCompressorApe,
+                                                WeightId::kCompressorNorm,
+                                                StageId::kCompressedPooled,
+                                                StageId::kCompressedKv,
+                                                false,
+                                                true};
+inline constexpr CompressorSpec kIndexCompressor{WeightId::kIndexerCompressorWkv,
+                                                 WeightId::kIndexerCompressorWgate,
+                                                 WeightId::kIndexerCompressorApe,
+                                                 WeightId::kIndexerCompressorNorm,
+                                                 StageId::kIndexPooled,
+                                                 StageId::kIndexK,
+                                                 true,
+                                                 false};
 
 /// One compressor over a whole batch. Compact token rows R, compact entries E.
 template <typename Policy>
@@ -49,8 +60,10 @@ class Compressor {
   /// Projections of one block of consecutive compact rows; `x` holds their hidden rows.
   void project_tokens(const TokenBlock& block, const Matrix<Scalar>& x) {
     const Index first = block.compact.front();
-    project(ctx_.policy, DatasetId::forward(spec_.pooled), rows_of(value_, first, x.rows()), all(x), ctx_.weight(spec_.wkv));
-    project(ctx_.policy, DatasetId::forward(spec_.pooled), rows_of(logit_, first, x.rows()), all(x), ctx_.weight(spec_.wgate));
+    project(ctx_.policy, DatasetId::forward(spec_.pooled), rows_of(value_, first, x.rows()), all(x),
+            ctx_.weight(spec_.wkv));
+    project(ctx_.policy, DatasetId::forward(spec_.pooled), rows_of(logit_, first, x.rows()), all(x),
+            ctx_.weight(spec_.wgate));
   }
 
   /// Pools, normalises and rotates every entry, after all tokens are projected.
@@ -104,8 +117,8 @@ class Compressor {
         pooling_weights(slots, width_, weight);
         for (std::size_t k = 0; k < slots.size(); ++k) {
           const Index at = slots[k].value - value_.data();
-          pool_vjp(weight.row(static_cast<Index>(k)).data(), slots[k].value, pooled_.row(e).data(), dkey.row(e).data(), width_,
-                   dvalue_.data() + at, dlogit_.data() + at);
+          pool_vjp(weight.row(static_cast<Index>(k)).data(), slots[k].value, pooled_.row(e).data(), dkey.row(e).data(),
+                   width_, dvalue_.data() + at, dlogit_.data() + at);
         }
       }
     }
@@ -127,7 +140,9 @@ class Compressor {
   }
 
  private:
-  Index rotation_position(Index e) const { return contract::entry_position(ctx_.plan.entry_group[e], ctx_.config().ratio); }
+  Index rotation_position(Index e) const {
+    return contract::entry_position(ctx_.plan.entry_group[e], ctx_.config().ratio);
+  }
 
   void collect_slots(Index e, std::vector<PoolSlot<Scalar>>& slots) const {
     const Index ratio = ctx_.config().ratio, group = ctx_.plan.entry_group[e];
@@ -147,10 +162,10 @@ class Compressor {
   const Context<Policy>& ctx_;
   const CompressorSpec spec_;
   const Index width_;
-  const Index channels_;              // coff * width
-  Matrix<Scalar> value_, logit_;      // [R, coff * width]
-  Matrix<Scalar> dvalue_, dlogit_;    // their cotangents
-  Matrix<Scalar> pooled_;             // [E, width]
+  const Index channels_;            // coff * width
+  Matrix<Scalar> value_, logit_;    // [R, coff * width]
+  Matrix<Scalar> dvalue_, dlogit_;  // their cotangents
+  Matrix<Scalar> pooled_;           // [E, width]
 };
 
 }  // namespace plumbline::reference

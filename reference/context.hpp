@@ -22,7 +22,8 @@ class Numbers {
  public:
   explicit Numbers(const contract::Problem& problem) : problem_(problem) {
     if constexpr (!std::is_same_v<Scalar, double>) {
-      for (std::size_t i = 0; i < contract::kWeightCount; ++i) weights_[i] = contract::convert<Scalar>(problem.weights[i]);
+      for (std::size_t i = 0; i < contract::kWeightCount; ++i)
+        weights_[i] = contract::convert<Scalar>(problem.weights[i]);
     }
   }
 
@@ -66,21 +67,25 @@ struct Context {
   /// Hands a stage's value to the policy (which may round or replace it), then to the taps. `offset`: first element of
   /// a row that this rank's block covers.
   void emit(StageId id, const std::vector<Index>& rows, MatrixMap<Scalar> block, Index offset = 0) const {
-    const MatrixMap<Scalar> filled = map(block.data(), static_cast<Index>(rows.size()), block.cols(), block.outerStride());
+    const MatrixMap<Scalar> filled =
+        map(block.data(), static_cast<Index>(rows.size()), block.cols(), block.outerStride());
     policy.on_stage(id, rows, filled);
     taps.store(DatasetId::forward(id), rows, read_only<Scalar>(filled), offset);
   }
   void emit_gradient(StageId id, const std::vector<Index>& rows, MatrixMap<Scalar> block, Index offset = 0) const {
-    const MatrixMap<Scalar> filled = map(block.data(), static_cast<Index>(rows.size()), block.cols(), block.outerStride());
+    const MatrixMap<Scalar> filled =
+        map(block.data(), static_cast<Index>(rows.size()), block.cols(), block.outerStride());
     policy.on_gradient(id, rows, filled);
     taps.store(DatasetId::gradient(id), rows, read_only<Scalar>(filled), offset);
   }
 
   /// dw += dy^T x for a weight, if its gradient is wanted. `first_row` is where a rank's rows of the weight begin.
-  void add_weight_gradient(WeightId id, ConstMatrixMap<Scalar> dy, ConstMatrixMap<Scalar> x, Index first_row = 0) const {
+  void add_weight_gradient(WeightId id, ConstMatrixMap<Scalar> dy, ConstMatrixMap<Scalar> x,
+                           Index first_row = 0) const {
     Scalar* gradient = taps.weight_gradient(id);
     if (!gradient) return;
-    project_weight_vjp(policy, DatasetId::gradient(id), map(gradient + first_row * x.cols(), dy.cols(), x.cols()), dy, x);
+    project_weight_vjp(policy, DatasetId::gradient(id), map(gradient + first_row * x.cols(), dy.cols(), x.cols()), dy,
+                       x);
   }
 
   /// Rows of an input tensor ([T, hidden], double) for a token block, zero-filled to a whole number of row quanta.

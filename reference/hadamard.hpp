@@ -7,8 +7,8 @@
 
 namespace plumbline::reference {
 
-/// Orthonormal Sylvester-Hadamard transform in place: x <- H x / sqrt(n), H[a,b] = (-1)^popcount(a & b), n a power of two.
-/// Symmetric and its own inverse, so it is its own vjp.
+/// Orthonormal Sylvester-Hadamard transform in place: x <- H x / sqrt(n), H[a,b] = (-1)^popcount(a & b), n a power of
+/// two. Symmetric and its own inverse, so it is its own vjp.
 template <typename Scalar>
 void hadamard(Scalar* x, Index n) {
   using std::sqrt;
@@ -30,7 +30,8 @@ Matrix<Scalar> hadamard_jacobian(Index n) {
   Matrix<Scalar> jacobian(n, n);
   const Scalar scale = Scalar(1) / sqrt(Scalar(n));
   for (Index a = 0; a < n; ++a)
-    for (Index b = 0; b < n; ++b) jacobian(a, b) = std::popcount(static_cast<std::uint64_t>(a & b)) % 2 == 0 ? scale : -scale;
+    for (Index b = 0; b < n; ++b)
+      jacobian(a, b) = std::popcount(static_cast<std::uint64_t>(a & b)) % 2 == 0 ? scale : -scale;
   return jacobian;
 }
 

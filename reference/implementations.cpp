@@ -12,16 +12,21 @@ namespace {
 template <typename Scalar>
 class ReferenceImplementation final : public contract::Implementation {
  public:
-  ReferenceImplementation(std::string name, std::string description) : name_(std::move(name)), description_(std::move(description)) {}
+  ReferenceImplementation(std::string name, std::string description)
+      : name_(std::move(name)), description_(std::move(description)) {}
 
   std::string name() const override { return name_; }
   std::string description() const override { return description_; }
-  contract::Promises promises() const override { return {.deterministic = true, .thread_invariant = true, .padding_invariant = true}; }
+  contract::Promises promises() const override {
+    return {.deterministic = true, .thread_invariant = true, .padding_invariant = true};
+  }
   contract::Status supports(const contract::LayerConfig&, const contract::Packing&) const override { return {}; }
-  double memory_bytes(const contract::LayerConfig& config, const contract::Packing& packing, const contract::Request& request) const override {
+  double memory_bytes(const contract::LayerConfig& config, const contract::Packing& packing,
+                      const contract::Request& request) const override {
     return reference::memory_bytes(config, packing, request, sizeof(Scalar));
   }
-  contract::Result<contract::Results> run(const contract::Problem& problem, const contract::Request& request) const override {
+  contract::Result<contract::Results> run(const contract::Problem& problem,
+                                          const contract::Request& request) const override {
     auto results = run_exact<Scalar>(problem, request);
     if constexpr (std::is_same_v<Scalar, double>) {
       return results;
@@ -38,7 +43,8 @@ class ReferenceImplementation final : public contract::Implementation {
 }  // namespace
 
 void register_reference_implementations() {
-  contract::register_implementation(std::make_unique<ReferenceImplementation<double>>("reference", "the layer in double precision"));
+  contract::register_implementation(
+      std::make_unique<ReferenceImplementation<double>>("reference", "the layer in double precision"));
   contract::register_implementation(std::make_unique<ReferenceImplementation<long double>>(
       "reference-wide", "the same body in 80-bit long double: the check of double precision itself"));
 }

@@ -43,7 +43,8 @@ void index_query_forward(const Context<Policy>& ctx, const TokenBlock& block, co
   ctx.emit(StageId::kIndexQ, block.physical, all(a.q));
 
   a.w.resize(rows, heads);
-  project(ctx.policy, DatasetId::forward(StageId::kIndexW), all(a.w), all(x), ctx.weight(WeightId::kIndexerWeightsProj));
+  project(ctx.policy, DatasetId::forward(StageId::kIndexW), all(a.w), all(x),
+          ctx.weight(WeightId::kIndexerWeightsProj));
   a.w /= sqrt(Scalar(heads));
   ctx.emit(StageId::kIndexW, block.physical, all(a.w));
 }
@@ -71,8 +72,8 @@ void index_query_backward(const Context<Policy>& ctx, const TokenBlock& block, c
 
 /// Scores of a tile's queries against the visible entries of their segment, -inf elsewhere.
 template <typename Policy>
-void index_scores(const Context<Policy>& ctx, const IndexQueries<typename Policy::Scalar>& a, const Matrix<typename Policy::Scalar>& index_k,
-                  QueryTile<typename Policy::Scalar>& tile) {
+void index_scores(const Context<Policy>& ctx, const IndexQueries<typename Policy::Scalar>& a,
+                  const Matrix<typename Policy::Scalar>& index_k, QueryTile<typename Policy::Scalar>& tile) {
   using Scalar = typename Policy::Scalar;
   using std::sqrt;
   const Index heads = ctx.config().index_heads, dim = ctx.config().index_dim;
@@ -100,14 +101,16 @@ void index_scores(const Context<Policy>& ctx, const IndexQueries<typename Policy
   ctx.emit(StageId::kIndexScores, tile.rows, all(tile.scores));
 }
 
-/// The `k` highest of `scores[0..visible)`, ascending by index. Scores compare as reals (-0 = +0), ties go to the smaller
-/// index; NaN, which only overflow can make, loses against everything.
+/// The `k` highest of `scores[0..visible)`, ascending by index. Scores compare as reals (-0 = +0), ties go to the
+/// smaller index; NaN, which only overflow can make, loses against everything.
 template <typename Scalar>
 std::vector<Index> select_topk(const Scalar* scores, Index visible, Index k) {
   std::vector<Index> order(static_cast<std::size_t>(visible));
   std::iota(order.begin(), order.end(), Index{0});
   if (visible <= k) return order;
-  const auto key = [&](Index g) { return std::isnan(scores[g]) ? -std::numeric_limits<Scalar>::infinity() : scores[g]; };
+  const auto key = [&](Index g) {
+    return std::isnan(scores[g]) ? -std::numeric_limits<Scalar>::infinity() : scores[g];
+  };
   std::nth_element(order.begin(), order.begin() + k, order.end(),
                    [&](Index a, Index b) { return key(a) != key(b) ? key(a) > key(b) : a < b; });
   order.resize(static_cast<std::size_t>(k));
@@ -139,20 +142,21 @@ void select_entries(const Context<Policy>& ctx, QueryTile<typename Policy::Scala
 }
 
 /// vjp of index_scores from tile.dscores, over each query's candidates:
-///   da[h,g] = Di^(-1/2) * dscores[g] * index_w[h] * [a > 0]      dindex_w[h] = Di^(-1/2) * sum_g dscores[g] relu(a[h,g])
-///   dindex_q[h] = sum_g da[h,g] index_k[g]                       dindex_k[g] += sum_h da[h,g] index_q[h]
+///   da[h,g] = Di^(-1/2) * dscores[g] * index_w[h] * [a > 0]      dindex_w[h] = Di^(-1/2) * sum_g dscores[g]
+///   relu(a[h,g]) dindex_q[h] = sum_g da[h,g] index_k[g]                       dindex_k[g] += sum_h da[h,g] index_q[h]
 /// ReLU'(0) = 0. `dindex_k` [E, Di] collects over all queries, in their order.
 template <typename Policy>
-void index_scores_vjp(const Context<Policy>& ctx, IndexQueries<typename Policy::Scalar>& a, const Matrix<typename Policy::Scalar>& index_k,
-                      const std::vector<std::vector<Index>>& candidates, QueryTile<typename Policy::Scalar>& tile,
-                      Matrix<typename Policy::Scalar>& dindex_k) {
+void index_scores_vjp(const Context<Policy>& ctx, IndexQueries<typename Policy::Scalar>& a,
+                      const Matrix<typename Policy::Scalar>& index_k, const std::vector<std::vector<Index>>& candidates,
+                      QueryTile<typename Policy::Scalar>& tile, Matrix<typename Policy::Scalar>& dindex_k) {
   using Scalar = typename Policy::Scalar;
   using std::sqrt;
   const Index heads = ctx.config().index_heads, dim = ctx.config().index_dim;
   const Scalar scale = Scalar(1) / sqrt(Scalar(dim));
   tile.drelu.resize(tile.count, heads * tile.candidate_stride);
   const auto drelu_of = [&](Index i) {
-    return map(tile.drelu.data() + i * tile.drelu.cols(), heads, static_cast<Index>(candidates[i].size()), tile.candidate_stride);
+    return map(tile.drelu.data() + i * tile.drelu.cols(), heads, static_cast<Index>(candidates[i].size()),
+               tile.candidate_stride);
   };
 #pragma omp parallel
   {
@@ -187,8 +191,9 @@ void index_scores_vjp(const Context<Policy>& ctx, IndexQueries<typename Policy::
       if (n == 0) continue;
       sum.resize(n, channels);
       const auto d = drelu_of(i);
-      ctx.policy.product_tn(DatasetId::gradient(StageId::kIndexK), all(sum), map(std::as_const(d).data(), heads, n, d.outerStride()),
-                            map(std::as_const(a.q).data() + (tile.first + i) * a.q.cols() + channel, heads, channels, dim), false);
+      ctx.policy.product_tn(
+          DatasetId::gradient(StageId::kIndexK), all(sum), map(std::as_const(d).data(), heads, n, d.outerStride()),
+          map(std::as_const(a.q).data() + (tile.first + i) * a.q.cols() + channel, heads, channels, dim), false);
       for (Index g = 0; g < n; ++g)
         map(dindex_k.data() + (tile.keys[i].entry_first + candidates[i][g]) * dim + channel, 1, channels) += sum.row(g);
     }

@@ -11,10 +11,11 @@
 
 // The whole layer, forward and backward, in one pass over blocks of queries.
 //
-// The objective sum(out * grad_out) + loss_scale * indexer_loss is linear in `out`, and grad_out is given: so a block of
-// queries can go forward and at once backward, and nothing of the query path (by far the largest tensors: q, attn_out and
-// their cotangents) is ever held for more than one block. Only what all queries share is kept for the whole batch: keys,
-// compressed entries, indexer keys, and the cotangents that queries add to them. Memory is linear in the number of tokens.
+// The objective sum(out * grad_out) + loss_scale * indexer_loss is linear in `out`, and grad_out is given: so a block
+// of queries can go forward and at once backward, and nothing of the query path (by far the largest tensors: q,
+// attn_out and their cotangents) is ever held for more than one block. Only what all queries share is kept for the
+// whole batch: keys, compressed entries, indexer keys, and the cotangents that queries add to them. Memory is linear in
+// the number of tokens.
 //
 //   1. keys:     every real token     -> kv, compressor projections;  every group -> compressed_kv, index_k
 //   2. queries:  block by block       -> q, scores, picks, attention, loss, out; then backward to wq_a, adding to
@@ -89,7 +90,8 @@ class LayerBody {
     if (ctx_.backward) output_cotangents(ctx_, block, cotangents_);
     attn_out_.setZero(rows, query_.q.cols());
     dq_.setZero(ctx_.backward ? rows : 0, query_.q.cols());
-    for (Index first = 0; first < block.count(); first += kQueryTile) run_tile(block, first, std::min(kQueryTile, block.count() - first));
+    for (Index first = 0; first < block.count(); first += kQueryTile)
+      run_tile(block, first, std::min(kQueryTile, block.count() - first));
 
     output_forward(ctx_, block, attn_out_, output_);
     if (!ctx_.backward) return;
@@ -117,7 +119,8 @@ class LayerBody {
 
   void run_tile_loss(const AttentionKeys<Scalar>& keys) {
     const std::vector<std::vector<Index>> candidates = loss_candidates(ctx_, tile_);
-    for (const auto& c : candidates) tile_.candidate_stride = std::max(tile_.candidate_stride, static_cast<Index>(c.size()));
+    for (const auto& c : candidates)
+      tile_.candidate_stride = std::max(tile_.candidate_stride, static_cast<Index>(c.size()));
     indexer_loss(ctx_, query_.q, keys, candidates, tile_, kl_sum_);
     if (!ctx_.backward) return;
     ctx_.emit_gradient(StageId::kIndexScores, tile_.rows, all(tile_.dscores));
@@ -152,12 +155,14 @@ class LayerBody {
     if (!ctx_.backward) return;
     Matrix<Scalar> weight(1, 1);
     weight(0, 0) = loss_row_weight(ctx_) * Scalar(ctx_.config().loss_scale);
-    for (const Index r : ctx_.plan.queries) ctx_.emit_gradient(StageId::kKlRows, {ctx_.plan.token_rows[r]}, all(weight));
+    for (const Index r : ctx_.plan.queries)
+      ctx_.emit_gradient(StageId::kKlRows, {ctx_.plan.token_rows[r]}, all(weight));
   }
 
   bool run_keys_backward(const std::vector<TokenBlock>& token_blocks) {
     ctx_.communicator.all_reduce_sum(contract::Collective::kB2Kv, dkv_.data(), dkv_.size());
-    ctx_.communicator.all_reduce_sum(contract::Collective::kB3CompressedKv, dcompressed_kv_.data(), dcompressed_kv_.size());
+    ctx_.communicator.all_reduce_sum(contract::Collective::kB3CompressedKv, dcompressed_kv_.data(),
+                                     dcompressed_kv_.size());
     if (compressor_) compressor_->finish_vjp(dcompressed_kv_);
     if (index_compressor_) index_compressor_->finish_vjp(dindex_k_);
     for (const TokenBlock& block : token_blocks) {

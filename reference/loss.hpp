@@ -12,11 +12,11 @@
 // The indexer's loss: how far its softmax is from the attention's own shares of the candidates C, which are the picks
 // (sparse_loss) or all visible entries.
 //
-//   p[h,g] = exp(z[h,g] - L[h]),  full: L = log(exp(sink) + sum_window exp(z) + sum_C exp(z));  compressed_only: L = log sum_C exp(z)
-//   teacher[g] = sum_h p[h,g] / sum_{g in C} sum_h p[h,g]       over ALL heads (collective F2)
-//   predict = softmax over C of index_scores
-//   kl_rows[i] = sum_C teacher (ln teacher - ln predict)        indexer_loss = loss_coeff * sum_i kl_rows[i] / (N or 1)
-//   d index_scores = loss_scale * loss_coeff * (predict - teacher) / (N or 1)     on C, exactly; the teacher is detached
+//   p[h,g] = exp(z[h,g] - L[h]),  full: L = log(exp(sink) + sum_window exp(z) + sum_C exp(z));  compressed_only: L =
+//   log sum_C exp(z) teacher[g] = sum_h p[h,g] / sum_{g in C} sum_h p[h,g]       over ALL heads (collective F2) predict
+//   = softmax over C of index_scores kl_rows[i] = sum_C teacher (ln teacher - ln predict)        indexer_loss =
+//   loss_coeff * sum_i kl_rows[i] / (N or 1) d index_scores = loss_scale * loss_coeff * (predict - teacher) / (N or 1)
+//   on C, exactly; the teacher is detached
 namespace plumbline::reference {
 
 /// Derivative of the objective with respect to one kl_rows: loss_scale * loss_coeff / (per_token_loss ? 1 : max(N, 1)).
@@ -30,7 +30,8 @@ typename Policy::Scalar loss_row_weight(const Context<Policy>& ctx) {
 
 /// The loss's candidates of each query of a tile, ascending.
 template <typename Policy>
-std::vector<std::vector<Index>> loss_candidates(const Context<Policy>& ctx, const QueryTile<typename Policy::Scalar>& tile) {
+std::vector<std::vector<Index>> loss_candidates(const Context<Policy>& ctx,
+                                                const QueryTile<typename Policy::Scalar>& tile) {
   std::vector<std::vector<Index>> candidates(static_cast<std::size_t>(tile.count));
   for (Index i = 0; i < tile.count; ++i) {
     if (ctx.config().sparse_loss) {
@@ -47,9 +48,9 @@ namespace detail {
 
 /// log_share[h,g] = z - L for one query's candidates, [heads, candidates].
 template <typename Policy>
-void log_shares(const Context<Policy>& ctx, const Matrix<typename Policy::Scalar>& q, const AttentionKeys<typename Policy::Scalar>& keys,
-                QueryTile<typename Policy::Scalar>& tile, Index i, const std::vector<Index>& candidates,
-                MatrixMap<typename Policy::Scalar> share) {
+void log_shares(const Context<Policy>& ctx, const Matrix<typename Policy::Scalar>& q,
+                const AttentionKeys<typename Policy::Scalar>& keys, QueryTile<typename Policy::Scalar>& tile, Index i,
+                const std::vector<Index>& candidates, MatrixMap<typename Policy::Scalar> share) {
   using Scalar = typename Policy::Scalar;
   using std::sqrt;
   const Index heads = ctx.heads.count, dim = ctx.config().head_dim, n = static_cast<Index>(candidates.size());
@@ -60,7 +61,8 @@ void log_shares(const Context<Policy>& ctx, const Matrix<typename Policy::Scalar
     share = z.rightCols(n);
   } else {
     const auto query = map(q.data() + (tile.first + i) * q.cols(), heads, dim);
-    ctx.policy.product_nt(DatasetId::forward(StageId::kTeacher), share, query, rows_of(keys.compressed_kv, seen.entry_first, n), false);
+    ctx.policy.product_nt(DatasetId::forward(StageId::kTeacher), share, query,
+                          rows_of(keys.compressed_kv, seen.entry_first, n), false);
     share *= Scalar(1) / sqrt(Scalar(dim));
   }
   std::vector<Scalar> all_logits(static_cast<std::size_t>(seen.window_count + n));
@@ -83,16 +85,17 @@ void log_shares(const Context<Policy>& ctx, const Matrix<typename Policy::Scalar
 /// Teacher, prediction, divergence of a tile, and the cotangent of its scores. Adds the tile's kl_rows to `kl_sum`.
 /// Runs after attention_forward, while tile.logits still holds z.
 template <typename Policy>
-void indexer_loss(const Context<Policy>& ctx, const Matrix<typename Policy::Scalar>& q, const AttentionKeys<typename Policy::Scalar>& keys,
-                  const std::vector<std::vector<Index>>& candidates, QueryTile<typename Policy::Scalar>& tile,
-                  typename Policy::Scalar& kl_sum) {
+void indexer_loss(const Context<Policy>& ctx, const Matrix<typename Policy::Scalar>& q,
+                  const AttentionKeys<typename Policy::Scalar>& keys, const std::vector<std::vector<Index>>& candidates,
+                  QueryTile<typename Policy::Scalar>& tile, typename Policy::Scalar& kl_sum) {
   using Scalar = typename Policy::Scalar;
   using std::exp, std::log;
   const Index heads = ctx.heads.count;
   const Scalar none = -std::numeric_limits<Scalar>::infinity();
   tile.log_share.resize(tile.count, heads * tile.candidate_stride);
   const auto share_of = [&](Index i) {
-    return map(tile.log_share.data() + i * tile.log_share.cols(), heads, static_cast<Index>(candidates[i].size()), tile.candidate_stride);
+    return map(tile.log_share.data() + i * tile.log_share.cols(), heads, static_cast<Index>(candidates[i].size()),
+               tile.candidate_stride);
   };
 
   // The heads' masses may all underflow although their ratio is well defined: shift by the row's largest share.

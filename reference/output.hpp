@@ -30,26 +30,30 @@ struct OutputShard {
         group_input(ctx.config().heads_per_group() * ctx.config().head_dim),
         rank(ctx.config().o_lora_rank),
         wo_a(map(ctx.vector(WeightId::kWoA) + first_group * rank * group_input, groups * rank, group_input)),
-        wo_b(map(ctx.vector(WeightId::kWoB) + first_group * rank, ctx.config().hidden, groups * rank, ctx.config().o_groups * rank)) {}
+        wo_b(map(ctx.vector(WeightId::kWoB) + first_group * rank, ctx.config().hidden, groups * rank,
+                 ctx.config().o_groups * rank)) {}
 
   In group_weight(Index j) const { return map(wo_a.data() + j * rank * group_input, rank, group_input); }
 };
 
 template <typename Policy>
-void output_forward(const Context<Policy>& ctx, const TokenBlock& block, const Matrix<typename Policy::Scalar>& attn_out,
-                    OutputActivations<typename Policy::Scalar>& a) {
+void output_forward(const Context<Policy>& ctx, const TokenBlock& block,
+                    const Matrix<typename Policy::Scalar>& attn_out, OutputActivations<typename Policy::Scalar>& a) {
   const Index dim = ctx.config().head_dim, rows = attn_out.rows();
   const OutputShard<Policy> shard(ctx);
   a.derotated = attn_out;
 #pragma omp parallel for schedule(static)
   for (Index r = 0; r < block.count(); ++r)
-    for (Index h = 0; h < ctx.heads.count; ++h) ctx.rope.rotate_back(a.derotated.row(r).data() + h * dim, dim, block.position[r]);
+    for (Index h = 0; h < ctx.heads.count; ++h)
+      ctx.rope.rotate_back(a.derotated.row(r).data() + h * dim, dim, block.position[r]);
   ctx.emit(StageId::kAttnOutDerotated, block.physical, all(a.derotated), ctx.heads.begin * dim);
 
   a.o_latent.resize(rows, shard.groups * shard.rank);
   for (Index j = 0; j < shard.groups; ++j)
-    project(ctx.policy, DatasetId::forward(StageId::kOLatent), map(a.o_latent.data() + j * shard.rank, rows, shard.rank, a.o_latent.cols()),
-            map(std::as_const(a.derotated).data() + j * shard.group_input, rows, shard.group_input, a.derotated.cols()), shard.group_weight(j));
+    project(ctx.policy, DatasetId::forward(StageId::kOLatent),
+            map(a.o_latent.data() + j * shard.rank, rows, shard.rank, a.o_latent.cols()),
+            map(std::as_const(a.derotated).data() + j * shard.group_input, rows, shard.group_input, a.derotated.cols()),
+            shard.group_weight(j));
   ctx.emit(StageId::kOLatent, block.physical, all(a.o_latent), shard.first_group * shard.rank);
 
   a.out.resize(rows, ctx.config().hidden);
@@ -69,7 +73,8 @@ struct OutputCotangents {
 
 ///   do_latent = dout . wo_b      dderotated, group j = do_latent_j . wo_a[j]      dattn_out = rope(dderotated, t)
 template <typename Policy>
-void output_cotangents(const Context<Policy>& ctx, const TokenBlock& block, OutputCotangents<typename Policy::Scalar>& d) {
+void output_cotangents(const Context<Policy>& ctx, const TokenBlock& block,
+                       OutputCotangents<typename Policy::Scalar>& d) {
   const Index dim = ctx.config().head_dim;
   const OutputShard<Policy> shard(ctx);
   ctx.gather(ctx.problem.grad_out, block, d.dout);
@@ -77,20 +82,23 @@ void output_cotangents(const Context<Policy>& ctx, const TokenBlock& block, Outp
   ctx.emit_gradient(StageId::kOut, block.physical, all(d.dout));
 
   d.do_latent.resize(rows, shard.groups * shard.rank);
-  project_input_vjp(ctx.policy, DatasetId::gradient(StageId::kOLatent), all(d.do_latent), all(std::as_const(d.dout)), shard.wo_b);
+  project_input_vjp(ctx.policy, DatasetId::gradient(StageId::kOLatent), all(d.do_latent), all(std::as_const(d.dout)),
+                    shard.wo_b);
   ctx.emit_gradient(StageId::kOLatent, block.physical, all(d.do_latent), shard.first_group * shard.rank);
 
   d.dderotated.resize(rows, ctx.heads.count * dim);
   for (Index j = 0; j < shard.groups; ++j)
     project_input_vjp(ctx.policy, DatasetId::gradient(StageId::kAttnOutDerotated),
                       map(d.dderotated.data() + j * shard.group_input, rows, shard.group_input, d.dderotated.cols()),
-                      map(std::as_const(d.do_latent).data() + j * shard.rank, rows, shard.rank, d.do_latent.cols()), shard.group_weight(j));
+                      map(std::as_const(d.do_latent).data() + j * shard.rank, rows, shard.rank, d.do_latent.cols()),
+                      shard.group_weight(j));
   ctx.emit_gradient(StageId::kAttnOutDerotated, block.physical, all(d.dderotated), ctx.heads.begin * dim);
 
   d.dattn_out = d.dderotated;
 #pragma omp parallel for schedule(static)
   for (Index r = 0; r < block.count(); ++r)
-    for (Index h = 0; h < ctx.heads.count; ++h) ctx.rope.rotate(d.dattn_out.row(r).data() + h * dim, dim, block.position[r]);
+    for (Index h = 0; h < ctx.heads.count; ++h)
+      ctx.rope.rotate(d.dattn_out.row(r).data() + h * dim, dim, block.position[r]);
   ctx.emit_gradient(StageId::kAttnOut, block.physical, all(d.dattn_out), ctx.heads.begin * dim);
 }
 
@@ -102,12 +110,14 @@ void output_weight_gradients(const Context<Policy>& ctx, const OutputActivations
   const Index rows = a.o_latent.rows();
   if (auto* gradient = ctx.taps.weight_gradient(WeightId::kWoB))
     project_weight_vjp(ctx.policy, DatasetId::gradient(WeightId::kWoB),
-                       map(gradient + shard.first_group * shard.rank, d.dout.cols(), a.o_latent.cols(), ctx.config().o_groups * shard.rank), all(d.dout),
-                       all(a.o_latent));
+                       map(gradient + shard.first_group * shard.rank, d.dout.cols(), a.o_latent.cols(),
+                           ctx.config().o_groups * shard.rank),
+                       all(d.dout), all(a.o_latent));
   for (Index j = 0; j < shard.groups; ++j)
-    ctx.add_weight_gradient(WeightId::kWoA, map(d.do_latent.data() + j * shard.rank, rows, shard.rank, d.do_latent.cols()),
-                            map(a.derotated.data() + j * shard.group_input, rows, shard.group_input, a.derotated.cols()),
-                            (shard.first_group + j) * shard.rank);
+    ctx.add_weight_gradient(
+        WeightId::kWoA, map(d.do_latent.data() + j * shard.rank, rows, shard.rank, d.do_latent.cols()),
+        map(a.derotated.data() + j * shard.group_input, rows, shard.group_input, a.derotated.cols()),
+        (shard.first_group + j) * shard.rank);
 }
 
 }  // namespace plumbline::reference

@@ -16,7 +16,8 @@ using contract::WeightId;
 /// - `Scalar`, the type that holds every value;
 /// - `product_*`, every matrix product, told which tensor it makes (so a policy can choose the accumulation format,
 ///   block length and order of that tensor);
-/// - `on_stage`, called on every stage's value as soon as it is computed and before anything reads it, and `on_gradient`
+/// - `on_stage`, called on every stage's value as soon as it is computed and before anything reads it, and
+/// `on_gradient`
 ///   likewise: the storage cast point, and the place to perturb or replace a value.
 ///
 /// A policy derives from ExactPolicy and redeclares what it changes; the body calls it statically.

@@ -47,19 +47,22 @@ void pool(const std::vector<PoolSlot<Scalar>>& slots, const Matrix<Scalar>& weig
 /// vjp for one slot, given the cotangent of pooled:
 ///   dvalue = weight * dpooled      dlogit = dbias = weight * (value - pooled) * dpooled
 template <typename Scalar>
-void pool_vjp(const Scalar* weight, const Scalar* value, const Scalar* pooled, const Scalar* dpooled, Index width, Scalar* dvalue, Scalar* dlogit) {
+void pool_vjp(const Scalar* weight, const Scalar* value, const Scalar* pooled, const Scalar* dpooled, Index width,
+              Scalar* dvalue, Scalar* dlogit) {
   for (Index c = 0; c < width; ++c) {
     dvalue[c] = weight[c] * dpooled[c];
     dlogit[c] = weight[c] * (value[c] - pooled[c]) * dpooled[c];
   }
 }
 
-/// Dense Jacobian for one channel: [1, 2 * slots], first d pooled / d value = w, then d pooled / d logit = w (v - pooled).
+/// Dense Jacobian for one channel: [1, 2 * slots], first d pooled / d value = w, then d pooled / d logit = w (v -
+/// pooled).
 template <typename Scalar>
 Matrix<Scalar> pooling_jacobian(const Vector<Scalar>& value, const Vector<Scalar>& logit) {
   using std::exp;
   const Index n = value.size();
-  const Vector<Scalar> weight = (logit.array() - logit.maxCoeff()).exp() / (logit.array() - logit.maxCoeff()).exp().sum();
+  const Vector<Scalar> weight =
+      (logit.array() - logit.maxCoeff()).exp() / (logit.array() - logit.maxCoeff()).exp().sum();
   const Scalar pooled = weight.dot(value);
   Matrix<Scalar> jacobian(1, 2 * n);
   for (Index k = 0; k < n; ++k) {

@@ -21,7 +21,8 @@ void for_each_tile(Index extent, Index tile, Body body) {
 
 /// y[m,n] (+)= x[m,k] w[n,k]^T: a projection by a weight stored [output, input].
 template <typename Policy>
-void project(const Policy& policy, DatasetId id, typename Policy::Out y, typename Policy::In x, typename Policy::In w, bool accumulate = false) {
+void project(const Policy& policy, DatasetId id, typename Policy::Out y, typename Policy::In x, typename Policy::In w,
+             bool accumulate = false) {
   detail::for_each_tile(w.rows(), kProductTile, [&](Index first, Index count) {
     policy.product_nt(id, map(y.data() + first, y.rows(), count, y.outerStride()), x,
                       map(w.data() + first * w.outerStride(), count, w.cols(), w.outerStride()), accumulate);
@@ -30,7 +31,8 @@ void project(const Policy& policy, DatasetId id, typename Policy::Out y, typenam
 
 /// dx[m,k] (+)= dy[m,n] w[n,k]: the projection's vjp with respect to its input.
 template <typename Policy>
-void project_input_vjp(const Policy& policy, DatasetId id, typename Policy::Out dx, typename Policy::In dy, typename Policy::In w, bool accumulate = false) {
+void project_input_vjp(const Policy& policy, DatasetId id, typename Policy::Out dx, typename Policy::In dy,
+                       typename Policy::In w, bool accumulate = false) {
   detail::for_each_tile(w.cols(), kProductTile, [&](Index first, Index count) {
     policy.product_nn(id, map(dx.data() + first, dx.rows(), count, dx.outerStride()), dy,
                       map(w.data() + first, w.rows(), count, w.outerStride()), accumulate);
@@ -39,7 +41,8 @@ void project_input_vjp(const Policy& policy, DatasetId id, typename Policy::Out 
 
 /// dw[n,k] += dy[m,n]^T x[m,k]: the projection's vjp with respect to its weight, summed over token blocks.
 template <typename Policy>
-void project_weight_vjp(const Policy& policy, DatasetId id, typename Policy::Out dw, typename Policy::In dy, typename Policy::In x) {
+void project_weight_vjp(const Policy& policy, DatasetId id, typename Policy::Out dw, typename Policy::In dy,
+                        typename Policy::In x) {
   detail::for_each_tile(dw.rows(), kProductTile, [&](Index first, Index count) {
     policy.product_tn(id, map(dw.data() + first * dw.outerStride(), count, dw.cols(), dw.outerStride()),
                       map(dy.data() + first, dy.rows(), count, dy.outerStride()), x, true);

@@ -28,7 +28,8 @@ void query_forward(const Context<Policy>& ctx, const TokenBlock& block, QueryAct
   const Index rows = a.x.rows();
 
   a.q_down.resize(rows, rank);
-  project(ctx.policy, DatasetId::forward(StageId::kQDown), all(a.q_down), all(std::as_const(a.x)), ctx.weight(WeightId::kWqA));
+  project(ctx.policy, DatasetId::forward(StageId::kQDown), all(a.q_down), all(std::as_const(a.x)),
+          ctx.weight(WeightId::kWqA));
   ctx.emit(StageId::kQDown, block.physical, all(a.q_down));
 
   a.q_latent.resize(rows, rank);
@@ -56,11 +57,12 @@ void query_forward(const Context<Policy>& ctx, const TokenBlock& block, QueryAct
 }
 
 /// vjp of query_forward. `dq` [rows, heads * D] is overwritten; the contribution to hidden is added to `dx` [rows, h].
-///   dq_up = rms_vjp(rope_back(dq))      dwq_b += dq_up^T q_latent      dq_latent = dq_up . wq_b   (partial over heads: B1)
-///   dq_down = rms_vjp(dq_latent)        dwq_a += dq_down^T hidden      dhidden += dq_down . wq_a
+///   dq_up = rms_vjp(rope_back(dq))      dwq_b += dq_up^T q_latent      dq_latent = dq_up . wq_b   (partial over heads:
+///   B1) dq_down = rms_vjp(dq_latent)        dwq_a += dq_down^T hidden      dhidden += dq_down . wq_a
 template <typename Policy>
-void query_backward(const Context<Policy>& ctx, const TokenBlock& block, const QueryActivations<typename Policy::Scalar>& a,
-                    Matrix<typename Policy::Scalar>& dq, Matrix<typename Policy::Scalar>& dx) {
+void query_backward(const Context<Policy>& ctx, const TokenBlock& block,
+                    const QueryActivations<typename Policy::Scalar>& a, Matrix<typename Policy::Scalar>& dq,
+                    Matrix<typename Policy::Scalar>& dx) {
   using Scalar = typename Policy::Scalar;
   const contract::LayerConfig& c = ctx.config();
   const Index rank = c.q_lora_rank, dim = c.head_dim, rows = a.x.rows();
@@ -90,7 +92,8 @@ void query_backward(const Context<Policy>& ctx, const TokenBlock& block, const Q
   }
   ctx.emit_gradient(StageId::kQDown, block.physical, all(dlatent));
   ctx.add_weight_gradient(WeightId::kWqA, all(std::as_const(dlatent)), all(a.x));
-  project_input_vjp(ctx.policy, contract::DatasetId::hidden_gradient(), all(dx), all(std::as_const(dlatent)), ctx.weight(WeightId::kWqA), true);
+  project_input_vjp(ctx.policy, contract::DatasetId::hidden_gradient(), all(dx), all(std::as_const(dlatent)),
+                    ctx.weight(WeightId::kWqA), true);
 }
 
 /// Keys of all real tokens; K and V are the same tensor. [R, D] each, compact rows.
@@ -130,12 +133,14 @@ void key_backward(const Context<Policy>& ctx, const TokenBlock& block, const Mat
   Scalar* dgain = ctx.taps.weight_gradient(WeightId::kKvNorm);
   for (Index r = 0; r < block.count(); ++r) {
     ctx.rope.rotate_back(d.row(r).data(), dim, block.position[r]);
-    rms_norm_vjp(a.kv_proj.row(first + r).data(), ctx.vector(WeightId::kKvNorm), ctx.eps(), dim, d.row(r).data(), d.row(r).data(), dgain);
+    rms_norm_vjp(a.kv_proj.row(first + r).data(), ctx.vector(WeightId::kKvNorm), ctx.eps(), dim, d.row(r).data(),
+                 d.row(r).data(), dgain);
   }
   ctx.emit_gradient(StageId::kKvProj, block.physical, d);
   const auto dproj = map(std::as_const(d).data(), x.rows(), dim);
   ctx.add_weight_gradient(WeightId::kWkv, dproj, all(x));
-  project_input_vjp(ctx.policy, contract::DatasetId::hidden_gradient(), all(dx), dproj, ctx.weight(WeightId::kWkv), true);
+  project_input_vjp(ctx.policy, contract::DatasetId::hidden_gradient(), all(dx), dproj, ctx.weight(WeightId::kWkv),
+                    true);
 }
 
 }  // namespace plumbline::reference

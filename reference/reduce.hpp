@@ -3,8 +3,8 @@
 
 namespace plumbline::reference {
 
-/// Number of interleaved partial sums: element i goes to lane i % kLanes, lanes are added pairwise. A fixed tree, so the
-/// result depends on the values and their order alone (not on alignment, thread count or vector width).
+/// Number of interleaved partial sums: element i goes to lane i % kLanes, lanes are added pairwise. A fixed tree, so
+/// the result depends on the values and their order alone (not on alignment, thread count or vector width).
 inline constexpr Index kLanes = 8;
 
 namespace detail {

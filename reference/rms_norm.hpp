@@ -24,7 +24,8 @@ void rms_norm(const Scalar* x, const Scalar* gain, Scalar eps, Index n, Scalar* 
 ///   dx = rho * g - x * rho^3 * (g . x) / n      dgain += dy * x * rho
 /// dx may be dy; `dgain` may be null.
 template <typename Scalar>
-void rms_norm_vjp(const Scalar* x, const Scalar* gain, Scalar eps, Index n, const Scalar* dy, Scalar* dx, Scalar* dgain) {
+void rms_norm_vjp(const Scalar* x, const Scalar* gain, Scalar eps, Index n, const Scalar* dy, Scalar* dx,
+                  Scalar* dgain) {
   const Scalar rho = inverse_rms(x, n, eps);
   if (dgain)
     for (Index i = 0; i < n; ++i) dgain[i] += dy[i] * (x[i] * rho);
@@ -45,7 +46,8 @@ Matrix<Scalar> rms_norm_jacobian(const Scalar* x, const Scalar* gain, Scalar eps
   Matrix<Scalar> jacobian(n, n);
   for (Index i = 0; i < n; ++i)
     for (Index j = 0; j < n; ++j)
-      jacobian(i, j) = (gain ? gain[i] : Scalar(1)) * ((i == j ? rho : Scalar(0)) - rho * rho * rho * x[i] * x[j] / Scalar(n));
+      jacobian(i, j) =
+          (gain ? gain[i] : Scalar(1)) * ((i == j ? rho : Scalar(0)) - rho * rho * rho * x[i] * x[j] / Scalar(n));
   return jacobian;
 }
 

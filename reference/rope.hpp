@@ -12,7 +12,8 @@ namespace plumbline::reference {
 ///   f[j] = base^(-2j/P), and with YaRN (only on layers with ratio > 1) f[j]/factor * ramp[j] + f[j] * (1 - ramp[j]),
 ///   dim(r) = P ln(orig / (2 pi r)) / (2 ln base), lo = max(floor(dim(beta_fast)), 0),
 ///   hi = min(ceil(dim(beta_slow)), P-1), plus 0.001 if they are equal, ramp[j] = clamp((j - lo)/(hi - lo), 0, 1).
-/// One table serves queries, keys, compressed keys, indexer and the inverse rotation of the output. No magnitude factor.
+/// One table serves queries, keys, compressed keys, indexer and the inverse rotation of the output. No magnitude
+/// factor.
 template <typename Scalar>
 Vector<Scalar> rope_frequencies(const contract::LayerConfig& c) {
   using std::ceil, std::floor, std::log, std::pow;

@@ -11,8 +11,8 @@ namespace plumbline::reference {
 /// the communicator. A rank's results have full shapes; what belongs to other ranks stays at its fill value.
 template <typename Scalar>
 struct Shard {
-  HeadRange heads;                                          ///< count 0: all heads
-  contract::Communicator<Scalar>* communicator = nullptr;   ///< null: identity
+  HeadRange heads;                                         ///< count 0: all heads
+  contract::Communicator<Scalar>* communicator = nullptr;  ///< null: identity
 };
 
 /// Fixes what Eigen would otherwise read from the machine: its products' blocking, hence their summation order.
@@ -22,8 +22,9 @@ inline void fix_product_blocking() { Eigen::setCpuCacheSizes(32 * 1024, 1024 * 1
 /// the result depend on the problem, the policy and the instruction set alone, not on threads, padding or taps.
 /// Errors: those of validate; kUsage for a query row that is not valid; kInterrupted; kMemory when memory runs out.
 template <typename Policy>
-contract::Result<contract::BasicResults<typename Policy::Scalar>> run_layer(const contract::Problem& problem, const contract::Request& request,
-                                                                            const Policy& policy, const Shard<typename Policy::Scalar>& shard = {}) {
+contract::Result<contract::BasicResults<typename Policy::Scalar>> run_layer(
+    const contract::Problem& problem, const contract::Request& request, const Policy& policy,
+    const Shard<typename Policy::Scalar>& shard = {}) {
   using Scalar = typename Policy::Scalar;
   using contract::Error, contract::ErrorCode;
   if (auto status = contract::validate(problem); !status) return status.error();
@@ -31,13 +32,15 @@ contract::Result<contract::BasicResults<typename Policy::Scalar>> run_layer(cons
   std::sort(query_rows.begin(), query_rows.end());
   for (const Index row : query_rows)
     if (row < 0 || row >= problem.packing.tokens() || !problem.packing.row_valid[row])
-      return contract::usage_error("query_rows", "row " + std::to_string(row) + " is not a valid query row of this batch");
+      return contract::usage_error("query_rows",
+                                   "row " + std::to_string(row) + " is not a valid query row of this batch");
   const contract::LayerConfig& config = problem.config;
   const HeadRange heads = shard.heads.count > 0 ? shard.heads : HeadRange{0, config.heads};
   if (heads.begin % config.heads_per_group() != 0 || heads.count % config.heads_per_group() != 0 || heads.begin < 0 ||
       heads.begin + heads.count > config.heads)
-    return contract::usage_error("heads", "a rank owns whole output groups of " + std::to_string(config.heads_per_group()) + " heads, got " +
-                                              std::to_string(heads.count) + " heads from head " + std::to_string(heads.begin));
+    return contract::usage_error(
+        "heads", "a rank owns whole output groups of " + std::to_string(config.heads_per_group()) + " heads, got " +
+                     std::to_string(heads.count) + " heads from head " + std::to_string(heads.begin));
   try {
     fix_product_blocking();
     const RowPlan plan = make_row_plan(problem.packing, config.ratio, query_rows);
@@ -45,11 +48,15 @@ contract::Result<contract::BasicResults<typename Policy::Scalar>> run_layer(cons
     const Numbers<Scalar> numbers(problem);
     Taps<Scalar> taps(request, config, problem.packing);
     contract::IdentityCommunicator<Scalar> alone;
-    const Context<Policy> ctx{problem, policy,
-                              plan,    rope,
-                              numbers, taps,
+    const Context<Policy> ctx{problem,
+                              policy,
+                              plan,
+                              rope,
+                              numbers,
+                              taps,
                               shard.communicator ? *shard.communicator : alone,
-                              heads,   request.wants_gradients()};
+                              heads,
+                              request.wants_gradients()};
     LayerBody<Policy> body(ctx, request);
     if (!body.run()) return Error{ErrorCode::kInterrupted, "stopped before the layer was complete", "reference"};
     return std::move(taps.results());

@@ -7,8 +7,8 @@
 
 namespace plumbline::reference {
 
-/// log(exp(sink) + sum_j exp(z[j])) over n logits, without overflow. sink = -inf acts as no sink; sink = +inf gives +inf.
-/// -inf only if there is neither a logit nor a sink.
+/// log(exp(sink) + sum_j exp(z[j])) over n logits, without overflow. sink = -inf acts as no sink; sink = +inf gives
+/// +inf. -inf only if there is neither a logit nor a sink.
 template <typename Scalar>
 Scalar sink_log_sum_exp(const Scalar* z, Index n, Scalar sink) {
   using std::exp, std::log;

@@ -11,20 +11,20 @@ namespace plumbline::contract {
 
 /// The axes of every tensor of the layer. Their names are fixed here and used in code, files and reports.
 enum class Axis : unsigned char {
-  kNone,         ///< absent (a tensor of lower rank)
-  kToken,        ///< T physical rows
-  kEntry,        ///< M compressed rows, segment-major: sum over segments of n[b]
-  kCandidate,    ///< n_max compressed columns, segment-local; 0 without the indexer
-  kPick,         ///< min(K, n_max) selected entries
-  kHidden,       ///< h
-  kHead,         ///< H
-  kHeadDim,      ///< D
-  kHeadByDim,    ///< H * D
-  kQueryRank,    ///< Rq
-  kGroupByRank,  ///< G * Ro
-  kGroupInput,   ///< H / G * D
-  kIndexHead,    ///< Hi
-  kIndexDim,     ///< Di
+  kNone,            ///< absent (a tensor of lower rank)
+  kToken,           ///< T physical rows
+  kEntry,           ///< M compressed rows, segment-major: sum over segments of n[b]
+  kCandidate,       ///< n_max compressed columns, segment-local; 0 without the indexer
+  kPick,            ///< min(K, n_max) selected entries
+  kHidden,          ///< h
+  kHead,            ///< H
+  kHeadDim,         ///< D
+  kHeadByDim,       ///< H * D
+  kQueryRank,       ///< Rq
+  kGroupByRank,     ///< G * Ro
+  kGroupInput,      ///< H / G * D
+  kIndexHead,       ///< Hi
+  kIndexDim,        ///< Di
   kIndexHeadByDim,  ///< Hi * Di
   kPoolDim,         ///< coff * D
   kIndexPoolDim,    ///< coff * Di

@@ -9,6 +9,6 @@ namespace plumbline::contract {
 }  // namespace plumbline::contract
 
 /// An invariant of the program itself (never of its input): when false, the process ends with code 70.
-#define PLUMBLINE_CHECK(condition, message)                                                              \
-  (static_cast<bool>(condition) ? static_cast<void>(0)                                                   \
+#define PLUMBLINE_CHECK(condition, message)            \
+  (static_cast<bool>(condition) ? static_cast<void>(0) \
                                 : ::plumbline::contract::check_failed(#condition, message, __FILE__, __LINE__))

@@ -5,12 +5,12 @@ namespace plumbline::contract {
 
 /// The collectives of the contract's communication tables, by the names used there.
 enum class Collective : unsigned char {
-  kF1Out,           ///< sum of partial `out`
-  kF2aTeacherShift, ///< max of the teacher's shift, one a row
-  kF2bTeacherSum,   ///< sum over heads of the teacher's shifted mass
-  kB1QLatent,       ///< sum of d q_latent
-  kB2Kv,            ///< sum of d kv
-  kB3CompressedKv,  ///< sum of d compressed_kv
+  kF1Out,            ///< sum of partial `out`
+  kF2aTeacherShift,  ///< max of the teacher's shift, one a row
+  kF2bTeacherSum,    ///< sum over heads of the teacher's shifted mass
+  kB1QLatent,        ///< sum of d q_latent
+  kB2Kv,             ///< sum of d kv
+  kB3CompressedKv,   ///< sum of d compressed_kv
 };
 
 /// What one rank of a sharded run says to the others. The body calls it at every place where the contract's tables

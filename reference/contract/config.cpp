@@ -38,7 +38,8 @@ Status validate_product(std::string_view what, std::initializer_list<Index> exte
 }
 
 Status validate_yarn(const LayerConfig& c) {
-  if (c.yarn_orig < 0 || c.yarn_orig > kMaxExtent) return bad("yarn_orig", std::to_string(c.yarn_orig), "0.." + std::to_string(kMaxExtent));
+  if (c.yarn_orig < 0 || c.yarn_orig > kMaxExtent)
+    return bad("yarn_orig", std::to_string(c.yarn_orig), "0.." + std::to_string(kMaxExtent));
   if (auto s = validate_positive("yarn_factor", c.yarn_factor); !s) return s;
   if (!c.yarn()) return {};
   if (auto s = validate_positive("beta_fast", c.beta_fast); !s) return s;
@@ -51,12 +52,14 @@ Status validate_yarn(const LayerConfig& c) {
   const double high = std::min(std::ceil(dimension(c.beta_slow)), double(c.rope_dim - 1));
   if (high < low)
     return bad("yarn_orig", std::to_string(c.yarn_orig),
-               "an original length large enough that the YaRN ramp does not end (" + number(high) + ") before it starts (" + number(low) + ")");
+               "an original length large enough that the YaRN ramp does not end (" + number(high) +
+                   ") before it starts (" + number(low) + ")");
   return {};
 }
 
 Status validate_compression(const LayerConfig& c) {
-  if (c.ratio < 0 || c.ratio > kMaxExtent) return bad("ratio", std::to_string(c.ratio), "0.." + std::to_string(kMaxExtent));
+  if (c.ratio < 0 || c.ratio > kMaxExtent)
+    return bad("ratio", std::to_string(c.ratio), "0.." + std::to_string(kMaxExtent));
   if (!c.compressed()) {
     if (c.indexer) return bad("indexer", "true with ratio " + std::to_string(c.ratio), "the indexer needs ratio >= 2");
     if (c.overlap) return bad("overlap", "true with ratio " + std::to_string(c.ratio), "overlap needs ratio >= 2");
@@ -66,7 +69,8 @@ Status validate_compression(const LayerConfig& c) {
   if (auto s = validate_size("index_heads", c.index_heads); !s) return s;
   if (auto s = validate_size("index_dim", c.index_dim); !s) return s;
   if (auto s = validate_size("index_topk", c.index_topk); !s) return s;
-  if ((c.index_dim & (c.index_dim - 1)) != 0) return bad("index_dim", std::to_string(c.index_dim), "a power of two (Hadamard)");
+  if ((c.index_dim & (c.index_dim - 1)) != 0)
+    return bad("index_dim", std::to_string(c.index_dim), "a power of two (Hadamard)");
   if (c.index_dim < c.rope_dim)
     return bad("index_dim", std::to_string(c.index_dim), ">= rope_dim (" + std::to_string(c.rope_dim) + ")");
   return {};

@@ -30,7 +30,8 @@ class DatasetId {
     return std::nullopt;
   }
   constexpr std::optional<WeightId> weight() const {
-    if (index_ >= 2 * kStageCount && index_ < 2 * kStageCount + kWeightCount) return static_cast<WeightId>(index_ - 2 * kStageCount);
+    if (index_ >= 2 * kStageCount && index_ < 2 * kStageCount + kWeightCount)
+      return static_cast<WeightId>(index_ - 2 * kStageCount);
     return std::nullopt;
   }
   constexpr bool operator==(const DatasetId&) const = default;

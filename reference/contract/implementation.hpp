@@ -11,8 +11,8 @@ namespace plumbline::contract {
 
 /// What is asked of one run.
 struct Request {
-  DatasetSet wanted;              ///< stages and gradients to return; the backward pass runs if any gradient is among them
-  std::vector<Index> query_rows;  ///< physical rows whose query role is computed; empty: all valid rows
+  DatasetSet wanted;  ///< stages and gradients to return; the backward pass runs if any gradient is among them
+  std::vector<Index> query_rows;         ///< physical rows whose query role is computed; empty: all valid rows
   std::function<void(double)> progress;  ///< called with a fraction in [0, 1]; may be empty
   std::function<bool()> cancelled;       ///< asked between blocks; true ends the run with kInterrupted; may be empty
 
@@ -26,10 +26,10 @@ struct Request {
 
 /// What an implementation says of itself; each promise is checked, a promise not made is reported as such.
 struct Promises {
-  bool deterministic = false;            ///< same bits from run to run
-  bool thread_invariant = false;         ///< same bits for any thread count
-  bool padding_invariant = false;        ///< same bits for any amount and content of padding
-  DatasetSet stages = DatasetSet().set(); ///< datasets it can return
+  bool deterministic = false;              ///< same bits from run to run
+  bool thread_invariant = false;           ///< same bits for any thread count
+  bool padding_invariant = false;          ///< same bits for any amount and content of padding
+  DatasetSet stages = DatasetSet().set();  ///< datasets it can return
 };
 
 /// Something that computes the layer: built in, a file of outputs, a command, a shared library.

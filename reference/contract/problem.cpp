@@ -7,13 +7,15 @@ namespace plumbline::contract {
 namespace {
 
 Status check_shape(const std::string& where, const Tensor& tensor, const Shape& want) {
-  if (tensor.shape() != want) return usage_error(where, "has shape " + to_string(tensor.shape()) + ", want " + to_string(want));
+  if (tensor.shape() != want)
+    return usage_error(where, "has shape " + to_string(tensor.shape()) + ", want " + to_string(want));
   return {};
 }
 
 Error non_finite(const std::string& where, double value, const std::string& place) {
   const char* name = std::isnan(value) ? "NaN" : value > 0 ? "Inf" : "-Inf";
-  return Error{ErrorCode::kNonFinite, std::string("holds ") + name + " at " + place + "; only finite values are allowed there", where};
+  return Error{ErrorCode::kNonFinite,
+               std::string("holds ") + name + " at " + place + "; only finite values are allowed there", where};
 }
 
 Status check_rows(const std::string& where, const Tensor& tensor, Index begin, Index end) {
@@ -44,7 +46,10 @@ Status validate(const Problem& problem) {
         return non_finite(where, tensor[i], "element " + std::to_string(i));
   }
   for (Index b = 0; b < packing.segments(); ++b)
-    if (auto s = check_rows("inputs/hidden", problem.hidden, packing.offsets[b], packing.offsets[b] + packing.lengths[b]); !s) return s;
+    if (auto s =
+            check_rows("inputs/hidden", problem.hidden, packing.offsets[b], packing.offsets[b] + packing.lengths[b]);
+        !s)
+      return s;
   for (Index row = 0; row < packing.tokens(); ++row)
     if (packing.row_valid[row])
       if (auto s = check_rows("inputs/grad_out", problem.grad_out, row, row + 1); !s) return s;

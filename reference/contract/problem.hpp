@@ -9,8 +9,8 @@ namespace plumbline::contract {
 struct Problem {
   LayerConfig config;
   Packing packing;
-  Tensor hidden;    ///< [T, hidden]; padding rows may hold anything, NaN included
-  Tensor grad_out;  ///< [T, hidden]; rows with row_valid 0 may hold anything
+  Tensor hidden;                             ///< [T, hidden]; padding rows may hold anything, NaN included
+  Tensor grad_out;                           ///< [T, hidden]; rows with row_valid 0 may hold anything
   std::array<Tensor, kWeightCount> weights;  ///< absent ones are empty
 
   Tensor& weight(WeightId id) { return weights[static_cast<std::size_t>(id)]; }

@@ -24,24 +24,16 @@ enum class ErrorCode {
 /// The process exit code of an error (the table in README, "Exit codes").
 constexpr int exit_code(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kCheckFailed:
-      return 1;
+    case ErrorCode::kCheckFailed: return 1;
     case ErrorCode::kUsage:
-    case ErrorCode::kMemory:
-      return 2;
-    case ErrorCode::kNothing:
-      return 3;
+    case ErrorCode::kMemory: return 2;
+    case ErrorCode::kNothing: return 3;
     case ErrorCode::kFile:
-    case ErrorCode::kNonFinite:
-      return 4;
-    case ErrorCode::kCandidate:
-      return 5;
-    case ErrorCode::kDeclined:
-      return 6;
-    case ErrorCode::kInterrupted:
-      return 130;
-    case ErrorCode::kInternal:
-      break;
+    case ErrorCode::kNonFinite: return 4;
+    case ErrorCode::kCandidate: return 5;
+    case ErrorCode::kDeclined: return 6;
+    case ErrorCode::kInterrupted: return 130;
+    case ErrorCode::kInternal: break;
   }
   return 70;
 }

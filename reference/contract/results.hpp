@@ -16,7 +16,9 @@ class BasicResults {
   const BasicTensor<Scalar>& at(DatasetId id) const { return *tensors_[id.index()]; }
   const BasicTensor<Scalar>* find(DatasetId id) const { return has(id) ? &at(id) : nullptr; }
   BasicTensor<Scalar>* find(DatasetId id) { return has(id) ? &at(id) : nullptr; }
-  BasicTensor<Scalar>& set(DatasetId id, BasicTensor<Scalar> tensor) { return tensors_[id.index()].emplace(std::move(tensor)); }
+  BasicTensor<Scalar>& set(DatasetId id, BasicTensor<Scalar> tensor) {
+    return tensors_[id.index()].emplace(std::move(tensor));
+  }
   void erase(DatasetId id) { tensors_[id.index()].reset(); }
   DatasetSet available() const {
     DatasetSet set;
@@ -34,7 +36,8 @@ template <typename To, typename From>
 BasicResults<To> convert(const BasicResults<From>& from) {
   BasicResults<To> to;
   for (std::size_t i = 0; i < DatasetId::kCount; ++i)
-    if (const auto* tensor = from.find(DatasetId::from_index(i))) to.set(DatasetId::from_index(i), convert<To>(*tensor));
+    if (const auto* tensor = from.find(DatasetId::from_index(i)))
+      to.set(DatasetId::from_index(i), convert<To>(*tensor));
   return to;
 }
 

@@ -10,11 +10,30 @@ namespace plumbline::contract {
 
 /// The stages of the layer, in the order in which they are computed. Names: `info(id).name`.
 enum class StageId : unsigned char {
-  kQDown, kQLatent, kQUp, kQ, kKvProj, kKv,
-  kCompressedPooled, kCompressedKv,
-  kIndexQ, kIndexPooled, kIndexK, kIndexW, kIndexScores, kTopk,
-  kAttnOut, kAttnLse, kMaxLogits, kAttnOutDerotated, kOLatent, kOut,
-  kTeacher, kPredict, kKlRows, kIndexerLoss,
+  kQDown,
+  kQLatent,
+  kQUp,
+  kQ,
+  kKvProj,
+  kKv,
+  kCompressedPooled,
+  kCompressedKv,
+  kIndexQ,
+  kIndexPooled,
+  kIndexK,
+  kIndexW,
+  kIndexScores,
+  kTopk,
+  kAttnOut,
+  kAttnLse,
+  kMaxLogits,
+  kAttnOutDerotated,
+  kOLatent,
+  kOut,
+  kTeacher,
+  kPredict,
+  kKlRows,
+  kIndexerLoss,
 };
 
 /// What a row of the stage belongs to; decides where its values are specified (`compare/specified.hpp`).
@@ -38,17 +57,18 @@ struct StageInfo {
   StageId id;
   std::string_view name;
   Presence presence;
-  bool always_stored;     ///< present in files of every layer kind (with zero columns where there is no indexer)
+  bool always_stored;  ///< present in files of every layer kind (with zero columns where there is no indexer)
   bool has_gradient;
   Role role;
   Axes axes;
-  Axis reduction;         ///< the axis summed over to make one element; kNone: elementwise
+  Axis reduction;  ///< the axis summed over to make one element; kNone: elementwise
   Comparator comparator;
   std::string_view inputs;   ///< stages, weights and inputs it is computed from, space separated
   std::string_view formula;  ///< in the notation of the contract
   std::string_view file;     ///< where the reference computes it
 };
 
+// clang-format off
 inline constexpr auto kStages = std::to_array<StageInfo>({
     {StageId::kQDown, "q_down", Presence::kAlways, false, true, Role::kQueryInput, {Axis::kToken, Axis::kQueryRank}, Axis::kHidden, Comparator::kReal,
      "hidden wq_a", "q_down = hidden . wq_a^T", "reference/qkv.hpp"},
@@ -99,6 +119,7 @@ inline constexpr auto kStages = std::to_array<StageInfo>({
     {StageId::kIndexerLoss, "indexer_loss", Presence::kIndexer, true, false, Role::kBatch, {}, Axis::kToken, Comparator::kLoss,
      "kl_rows", "indexer_loss = loss_coeff * sum_i kl_rows[i] / (per_token_loss ? 1 : max(N, 1))", "reference/loss.hpp"},
 });
+// clang-format on
 
 inline constexpr std::size_t kStageCount = kStages.size();
 

@@ -25,10 +25,24 @@ inline bool present(Presence presence, const LayerConfig& c) {
 }
 
 enum class WeightId : unsigned char {
-  kWqA, kQNorm, kWqB, kWkv, kKvNorm, kAttnSink, kWoA, kWoB,
-  kCompressorWkv, kCompressorWgate, kCompressorApe, kCompressorNorm,
-  kIndexerWqB, kIndexerWeightsProj,
-  kIndexerCompressorWkv, kIndexerCompressorWgate, kIndexerCompressorApe, kIndexerCompressorNorm,
+  kWqA,
+  kQNorm,
+  kWqB,
+  kWkv,
+  kKvNorm,
+  kAttnSink,
+  kWoA,
+  kWoB,
+  kCompressorWkv,
+  kCompressorWgate,
+  kCompressorApe,
+  kCompressorNorm,
+  kIndexerWqB,
+  kIndexerWeightsProj,
+  kIndexerCompressorWkv,
+  kIndexerCompressorWgate,
+  kIndexerCompressorApe,
+  kIndexerCompressorNorm,
 };
 
 /// One weight: its checkpoint name, axes as stored (output x input, y = x W^T, never a bias), and facts about it.
@@ -37,11 +51,12 @@ struct WeightInfo {
   std::string_view name;
   Presence presence;
   Axes axes;
-  bool fp32_storage;    ///< kept in fp32 by every profile (attn_sink, ape)
-  bool may_be_infinite; ///< attn_sink alone
+  bool fp32_storage;     ///< kept in fp32 by every profile (attn_sink, ape)
+  bool may_be_infinite;  ///< attn_sink alone
   std::string_view meaning;
 };
 
+// clang-format off
 inline constexpr auto kWeights = std::to_array<WeightInfo>({
     {WeightId::kWqA, "wq_a", Presence::kAlways, {Axis::kQueryRank, Axis::kHidden}, false, false, "query down projection"},
     {WeightId::kQNorm, "q_norm", Presence::kAlways, {Axis::kQueryRank}, false, false, "gain of the query latent's rms"},
@@ -62,6 +77,7 @@ inline constexpr auto kWeights = std::to_array<WeightInfo>({
     {WeightId::kIndexerCompressorApe, "indexer.compressor.ape", Presence::kIndexer, {Axis::kSlot, Axis::kIndexPoolDim}, true, false, "position bias of the indexer's pooling logits"},
     {WeightId::kIndexerCompressorNorm, "indexer.compressor.norm", Presence::kIndexer, {Axis::kIndexDim}, false, false, "gain of the indexer key's rms"},
 });
+// clang-format on
 
 inline constexpr std::size_t kWeightCount = kWeights.size();
 
