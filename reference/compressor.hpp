@@ -19,8 +19,10 @@ namespace plumbline::reference {
 struct CompressorSpec {
   WeightId wkv, wgate, ape, norm;
   StageId pooled, key;
-  bool hadamard;         ///< of the finished key
-  bool hidden_attached;  ///< whether hidden receives gradient (the indexer's input is detached)
+  contract::Collective gather;  ///< of `key`, when ranks share the tokens
+  contract::Collective reduce;  ///< of its cotangent
+  bool hadamard;                ///< of the finished key
+  bool hidden_attached;         ///< whether hidden receives gradient (the indexer's input is detached)
 };
 
 inline constexpr CompressorSpec kMainCompressor{WeightId::kCompressorWkv,
@@ -29,6 +31,8 @@ inline constexpr CompressorSpec kMainCompressor{WeightId::kCompressorWkv,
                                                 WeightId::kCompressorNorm,
                                                 StageId::kCompressedPooled,
                                                 StageId::kCompressedKv,
+                                                contract::Collective::kCCompressedKv,
+                                                contract::Collective::kCDCompressedKv,
                                                 false,
                                                 true};
 inline constexpr CompressorSpec kIndexCompressor{WeightId::kIndexerCompressorWkv,
@@ -37,10 +41,13 @@ inline constexpr CompressorSpec kIndexCompressor{WeightId::kIndexerCompressorWkv
                                                  WeightId::kIndexerCompressorNorm,
                                                  StageId::kIndexPooled,
                                                  StageId::kIndexK,
+                                                 contract::Collective::kCIndexK,
+                                                 contract::Collective::kCDIndexK,
                                                  true,
                                                  false};
 
-/// One compressor over a whole batch. Compact token rows R, compact entries E.
+/// One compressor over a batch. Compact token rows R, compact entries E; it pools the entries that the run owns, and
+/// gathers the others' keys.
 template <typename Policy>
 class Compressor {
  public:
@@ -66,42 +73,46 @@ class Compressor {
             ctx_.weight(spec_.wgate));
   }
 
-  /// Pools, normalises and rotates every entry, after all tokens are projected.
+  /// Pools, normalises and rotates the entries, after all tokens are projected.
   void finish() {
-    const Index entries = ctx_.plan.entries();
+    const Index begin = ctx_.plan.own_entry_begin, end = ctx_.plan.own_entry_end;
+    const std::vector<Index> rows = ctx_.plan.own_entry_rows();
 #pragma omp parallel
     {
       std::vector<PoolSlot<Scalar>> slots;
       Matrix<Scalar> weight;
 #pragma omp for schedule(static)
-      for (Index e = 0; e < entries; ++e) {
+      for (Index e = begin; e < end; ++e) {
         collect_slots(e, slots);
         pooling_weights(slots, width_, weight);
         pool(slots, weight, width_, pooled_.row(e).data());
       }
     }
-    ctx_.emit(spec_.pooled, ctx_.plan.entry_rows, all(pooled_));
+    ctx_.emit(spec_.pooled, rows, rows_of(pooled_, begin, end - begin));
 #pragma omp parallel for schedule(static)
-    for (Index e = 0; e < entries; ++e) {
+    for (Index e = begin; e < end; ++e) {
       rms_norm(pooled_.row(e).data(), ctx_.vector(spec_.norm), ctx_.eps(), width_, key.row(e).data());
       ctx_.rope.rotate(key.row(e).data(), width_, rotation_position(e));
       if (spec_.hadamard) hadamard(key.row(e).data(), width_);
     }
-    ctx_.emit(spec_.key, ctx_.plan.entry_rows, all(key));
+    ctx_.emit(spec_.key, rows, rows_of(key, begin, end - begin));
+    ctx_.communicator.all_gather_rows(spec_.gather, key.data(), share());
   }
 
   /// vjp of `finish`, from the cotangent of key [E, width] (overwritten): leaves the cotangents of the projections.
   void finish_vjp(Matrix<Scalar>& dkey) {
-    const Index entries = ctx_.plan.entries(), tokens = ctx_.plan.tokens();
-    ctx_.emit_gradient(spec_.key, ctx_.plan.entry_rows, all(dkey));
+    const Index begin = ctx_.plan.own_entry_begin, end = ctx_.plan.own_entry_end, tokens = ctx_.plan.tokens();
+    const std::vector<Index> rows = ctx_.plan.own_entry_rows();
+    ctx_.communicator.reduce_scatter_rows(spec_.reduce, dkey.data(), share());
+    ctx_.emit_gradient(spec_.key, rows, rows_of(dkey, begin, end - begin));
     Scalar* dgain = ctx_.taps.weight_gradient(spec_.norm);
-    for (Index e = 0; e < entries; ++e) {
+    for (Index e = begin; e < end; ++e) {
       Scalar* d = dkey.row(e).data();
       if (spec_.hadamard) hadamard(d, width_);
       ctx_.rope.rotate_back(d, width_, rotation_position(e));
       rms_norm_vjp(pooled_.row(e).data(), ctx_.vector(spec_.norm), ctx_.eps(), width_, d, d, dgain);
     }
-    ctx_.emit_gradient(spec_.pooled, ctx_.plan.entry_rows, all(dkey));
+    ctx_.emit_gradient(spec_.pooled, rows, rows_of(dkey, begin, end - begin));
 
     // Every half of a token's channels belongs to one group at most, so the groups' writes never meet; halves that
     // belong to none (trailing tokens, the first half of a segment's last group) stay zero.
@@ -112,7 +123,7 @@ class Compressor {
       std::vector<PoolSlot<Scalar>> slots;
       Matrix<Scalar> weight;
 #pragma omp for schedule(static)
-      for (Index e = 0; e < entries; ++e) {
+      for (Index e = begin; e < end; ++e) {
         collect_slots(e, slots);
         pooling_weights(slots, width_, weight);
         for (std::size_t k = 0; k < slots.size(); ++k) {
@@ -140,6 +151,10 @@ class Compressor {
   }
 
  private:
+  contract::RowShare share() const {
+    return {ctx_.plan.own_entry_begin, ctx_.plan.own_entry_end, ctx_.plan.entries(), width_};
+  }
+
   Index rotation_position(Index e) const {
     return contract::entry_position(ctx_.plan.entry_group[e], ctx_.config().ratio);
   }

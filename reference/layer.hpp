@@ -148,8 +148,10 @@ class LayerBody {
   }
 
   void finish_batch_results() {
+    ctx_.communicator.all_reduce_max(contract::Collective::kCMaxLogits, max_logits_.data(), max_logits_.size());
     ctx_.emit(StageId::kMaxLogits, {0}, map(max_logits_.data(), 1, max_logits_.size()), ctx_.heads.begin);
     if (!ctx_.config().indexer) return;
+    ctx_.communicator.all_reduce_sum(contract::Collective::kCKlSum, &kl_sum_, 1);
     Scalar loss = loss_row_weight(ctx_) * kl_sum_;
     ctx_.emit(StageId::kIndexerLoss, {0}, map(&loss, 1, 1));
     if (!ctx_.backward) return;

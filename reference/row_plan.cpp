@@ -5,37 +5,71 @@
 
 namespace plumbline::reference {
 
-RowPlan make_row_plan(const contract::Packing& packing, Index ratio, const std::vector<Index>& query_rows) {
-  RowPlan plan;
-  plan.valid_rows = packing.valid_rows();
+namespace {
+
+/// Positions [begin, end) of a segment that are computed, given that of them only [own_begin, own_end) are owned.
+struct Positions {
+  Index own_begin, begin, end;
+};
+
+Positions needed_positions(const contract::Packing& packing, const contract::LayerConfig& config, TokenRange range,
+                           Index b) {
+  const Index own_begin = std::clamp(range.begin - packing.offsets[b], Index{0}, packing.lengths[b]);
+  const Index end = std::clamp(range.end - packing.offsets[b], own_begin, packing.lengths[b]);
+  if (own_begin == end) return {own_begin, own_begin, own_begin};
+  const Index group_reach = config.compressed() ? config.coff() * config.ratio - 1 : 0;
+  return {own_begin, std::max(Index{0}, own_begin - std::max(config.window - 1, group_reach)), end};
+}
+
+void add_tokens(RowPlan& plan, const contract::Packing& packing, const contract::LayerConfig& config,
+                const RowSelection& selection) {
+  const std::vector<Index>& asked = selection.query_rows;
   for (Index b = 0; b < packing.segments(); ++b) {
-    plan.first_token.push_back(plan.tokens());
-    plan.first_entry.push_back(plan.entries());
+    const Positions positions = needed_positions(packing, config, selection.range, b);
     plan.longest_segment = std::max(plan.longest_segment, packing.lengths[b]);
-    for (Index t = 0; t < packing.lengths[b]; ++t) {
-      plan.token_rows.push_back(packing.offsets[b] + t);
+    plan.first_token.push_back(plan.tokens() - positions.begin);
+    for (Index t = positions.begin; t < positions.end; ++t) {
+      const Index row = packing.offsets[b] + t;
+      if (t >= positions.own_begin && packing.row_valid[row] &&
+          (asked.empty() || std::binary_search(asked.begin(), asked.end(), row)))
+        plan.queries.push_back(plan.tokens());
+      plan.token_rows.push_back(row);
       plan.token_position.push_back(t);
       plan.token_segment.push_back(b);
     }
   }
-  Index first_physical_entry = 0;
+}
+
+void add_entries(RowPlan& plan, const contract::Packing& packing, const contract::LayerConfig& config,
+                 TokenRange range) {
+  Index first_physical_entry = 0, before = 0, owned = 0;
   for (Index b = 0; b < packing.segments(); ++b) {
-    const Index groups = contract::group_count(packing.lengths[b], ratio);
-    plan.first_entry[b] = plan.entries();
+    const Index groups = contract::group_count(packing.lengths[b], config.ratio);
+    plan.first_entry.push_back(plan.entries());
     plan.most_entries = std::max(plan.most_entries, groups);
     for (Index g = 0; g < groups; ++g) {
+      const Index last_token = packing.offsets[b] + (g + 1) * config.ratio - 1;
+      before += last_token < range.begin;
+      owned += last_token >= range.begin && last_token < range.end;
       plan.entry_rows.push_back(first_physical_entry + g);
       plan.entry_group.push_back(g);
       plan.entry_segment.push_back(b);
     }
-    first_physical_entry += packing.groups(b, ratio);
+    first_physical_entry += packing.groups(b, config.ratio);
   }
   plan.first_entry.push_back(plan.entries());
-  for (Index r = 0; r < plan.tokens(); ++r) {
-    const Index row = plan.token_rows[r];
-    const bool asked = query_rows.empty() || std::binary_search(query_rows.begin(), query_rows.end(), row);
-    if (packing.row_valid[row] && asked) plan.queries.push_back(r);
-  }
+  plan.own_entry_begin = before;
+  plan.own_entry_end = before + owned;
+}
+
+}  // namespace
+
+RowPlan make_row_plan(const contract::Packing& packing, const contract::LayerConfig& config,
+                      const RowSelection& selection) {
+  RowPlan plan;
+  plan.valid_rows = packing.valid_rows();
+  add_tokens(plan, packing, config, selection);
+  add_entries(plan, packing, config, selection.range);
   return plan;
 }
 

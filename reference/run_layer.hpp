@@ -1,17 +1,22 @@
 #pragma once
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "reference/layer.hpp"
 
 namespace plumbline::reference {
 
-/// How much of the layer one run computes: all heads alone, or one rank's whole output groups with the others behind
-/// the communicator. A rank's results have full shapes; what belongs to other ranks stays at its fill value.
+/// One rank's part of a layer: heads in whole output groups (tensor parallel), rows (context parallel), and the other
+/// ranks behind the communicator. The problem is the whole one on every rank.
+///
+/// Results have full shapes; what belongs to other ranks stays at its fill value. With `rows`, the gradients of weights,
+/// hidden, kv and kv_proj are this rank's contributions: adding up the ranks gives the whole.
 template <typename Scalar>
 struct Shard {
   HeadRange heads;                                         ///< count 0: all heads
+  std::optional<TokenRange> rows;                          ///< absent: all rows
   contract::Communicator<Scalar>* communicator = nullptr;  ///< null: identity
 };
 
@@ -28,10 +33,15 @@ contract::Result<contract::BasicResults<typename Policy::Scalar>> run_layer(
   using Scalar = typename Policy::Scalar;
   using contract::Error, contract::ErrorCode;
   if (auto status = contract::validate(problem); !status) return status.error();
-  std::vector<Index> query_rows = request.query_rows;
-  std::sort(query_rows.begin(), query_rows.end());
-  for (const Index row : query_rows)
-    if (row < 0 || row >= problem.packing.tokens() || !problem.packing.row_valid[row])
+  const Index tokens = problem.packing.tokens();
+  RowSelection selection{shard.rows.value_or(TokenRange{0, tokens}), request.query_rows};
+  if (selection.range.begin < 0 || selection.range.begin > selection.range.end || selection.range.end > tokens)
+    return contract::usage_error("rows", "a rank owns rows begin <= end within 0.." + std::to_string(tokens) +
+                                             ", got " + std::to_string(selection.range.begin) + ".." +
+                                             std::to_string(selection.range.end));
+  std::sort(selection.query_rows.begin(), selection.query_rows.end());
+  for (const Index row : selection.query_rows)
+    if (row < 0 || row >= tokens || !problem.packing.row_valid[row])
       return contract::usage_error("query_rows",
                                    "row " + std::to_string(row) + " is not a valid query row of this batch");
   const contract::LayerConfig& config = problem.config;
@@ -43,7 +53,7 @@ contract::Result<contract::BasicResults<typename Policy::Scalar>> run_layer(
                      std::to_string(heads.count) + " heads from head " + std::to_string(heads.begin));
   try {
     fix_product_blocking();
-    const RowPlan plan = make_row_plan(problem.packing, config.ratio, query_rows);
+    const RowPlan plan = make_row_plan(problem.packing, config, selection);
     const RopeTable<Scalar> rope(config, plan.longest_segment);
     const Numbers<Scalar> numbers(problem);
     Taps<Scalar> taps(request, config, problem.packing);

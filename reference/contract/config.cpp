@@ -38,6 +38,7 @@ Status validate_product(std::string_view what, std::initializer_list<Index> exte
 }
 
 Status validate_yarn(const LayerConfig& c) {
+  if (!c.compressed()) return {};  // such layers ignore the YaRN fields
   if (c.yarn_orig < 0 || c.yarn_orig > kMaxExtent)
     return bad("yarn_orig", std::to_string(c.yarn_orig), "0.." + std::to_string(kMaxExtent));
   if (auto s = validate_positive("yarn_factor", c.yarn_factor); !s) return s;

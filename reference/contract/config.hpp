@@ -81,11 +81,11 @@ inline constexpr auto kConfigFields = std::to_array<ConfigField>({
     {"beta_fast", &LayerConfig::beta_fast, false, "YaRN upper rotation bound"},
     {"beta_slow", &LayerConfig::beta_slow, false, "YaRN lower rotation bound"},
     {"eps", &LayerConfig::eps, true, "epsilon inside every root mean square"},
-    {"loss_coeff", &LayerConfig::loss_coeff, false, "coefficient of the indexer loss"},
-    {"loss_scale", &LayerConfig::loss_scale, false, "scale of the indexer loss in the objective"},
+    {"loss_coeff", &LayerConfig::loss_coeff, true, "coefficient of the indexer loss"},
+    {"loss_scale", &LayerConfig::loss_scale, true, "scale of the indexer loss in the objective"},
     {"sparse_loss", &LayerConfig::sparse_loss, false, "loss over the selected entries (else all visible)"},
     {"per_token_loss", &LayerConfig::per_token_loss, false, "sum over rows (else mean over valid rows)"},
-    {"teacher", &LayerConfig::teacher, false, "full | compressed_only"},
+    {"teacher", &LayerConfig::teacher, true, "full | compressed_only"},
 });
 
 /// Largest value any size may have, and largest element count any one tensor may have. Far above every model, low
