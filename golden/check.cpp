@@ -1,0 +1,147 @@
+#include "golden/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace plumbline::golden {
+namespace {
+
+using contract::Axis;
+using contract::DatasetId;
+using contract::Error;
+using contract::ErrorCode;
+using contract::file_error;
+using contract::Index;
+using contract::Packing;
+using contract::Problem;
+using contract::Role;
+using contract::StageId;
+using contract::Status;
+using contract::Tensor;
+
+/// Whether compressed row `entry` (segment-major) was pooled from real tokens alone.
+bool entry_has_no_padding(const Packing& packing, Index ratio, Index entry) {
+  for (Index b = 0; b < packing.segments(); ++b) {
+    const Index groups = packing.groups(b, ratio);
+    if (entry < groups) return (entry + 1) * ratio <= packing.lengths[static_cast<std::size_t>(b)];
+    entry -= groups;
+  }
+  return false;
+}
+
+/// Entries that the query in this physical row sees; 0 without the query role.
+Index visible_to(const Problem& problem, Index row) {
+  const Packing& packing = problem.packing;
+  if (packing.row_valid[static_cast<std::size_t>(row)] == 0) return 0;
+  const Index b = packing.segment_of(row);
+  const Index ratio = problem.config.ratio;
+  return contract::visible_entries(row - packing.offsets[static_cast<std::size_t>(b)], ratio, packing.groups(b, ratio));
+}
+
+bool legal_infinity(DatasetId id, const Problem& problem, Index row, Index column, double value) {
+  if (id == DatasetId::forward(StageId::kIndexScores)) return value < 0 && column >= visible_to(problem, row);
+  if (id == DatasetId::forward(StageId::kMaxLogits)) return value < 0;
+  return id == DatasetId::forward(StageId::kAttnLse);
+}
+
+std::string place(Index row, Index column, bool scalar) {
+  if (scalar) return "its only value";
+  return "row " + std::to_string(row) + ", element " + std::to_string(column);
+}
+
+Status check_finite(DatasetId id, const Tensor& tensor, const Problem& problem) {
+  const bool scalar = tensor.rank() == 0;
+  const Index rows = scalar ? 1 : tensor.shape()[0];
+  const Index columns = tensor.row_size();
+  for (Index row = 0; row < rows; ++row) {
+    const double* values = tensor.row(row);
+    for (Index column = 0; column < columns; ++column) {
+      const double value = values[column];
+      if (std::isfinite(value)) continue;
+      if (std::isinf(value) && legal_infinity(id, problem, row, column, value)) continue;
+      if (!row_is_specified(id, problem, row)) break;
+      return Error{ErrorCode::kNonFinite,
+                   std::string("holds ") +
+                       (std::isnan(value) ? "NaN"
+                        : value > 0       ? "Inf"
+                                          : "-Inf") +
+                       " at " + place(row, column, scalar) + "; a golden file may not, there",
+                   id.path()};
+    }
+  }
+  return {};
+}
+
+/// A selection as text; tensors hold it as a double.
+std::string index_text(double pick) {
+  return std::abs(pick) < 0x1p53 && pick == std::floor(pick) ? std::to_string(static_cast<Index>(pick))
+                                                             : std::to_string(pick);
+}
+
+Status check_selection(const std::string& where, const Tensor& topk, const Problem& problem) {
+  const Index picks = topk.row_size();
+  if (topk.empty()) return {};
+  std::vector<Index> row_picks;
+  for (Index row = 0; row < topk.shape()[0]; ++row) {
+    const Index visible = visible_to(problem, row);
+    row_picks.clear();
+    for (Index k = 0; k < picks; ++k) {
+      const double pick = topk.row(row)[k];
+      if (pick == -1) continue;
+      if (!(pick >= 0 && pick < static_cast<double>(visible) && pick == std::floor(pick)))
+        return file_error(where, "row " + std::to_string(row) + " selects entry " + index_text(pick) + ", allowed: -1" +
+                                     (visible > 0 ? " or 0.." + std::to_string(visible - 1) + " (the entries it sees)"
+                                                  : " (it sees no entry)"));
+      row_picks.push_back(static_cast<Index>(pick));
+    }
+    std::sort(row_picks.begin(), row_picks.end());
+    if (const auto twice = std::adjacent_find(row_picks.begin(), row_picks.end()); twice != row_picks.end())
+      return file_error(where, "row " + std::to_string(row) + " selects entry " + std::to_string(*twice) + " twice");
+  }
+  return {};
+}
+
+Status check_result(DatasetId id, const Tensor& tensor, const Problem& problem) {
+  const std::string where = id.path();
+  if (!id.exists(problem.config)) return file_error(where, "a layer of this kind has no such dataset");
+  const contract::Shape want = contract::shape_of(id.axes(), problem.config, problem.packing);
+  if (tensor.shape() != want)
+    return file_error(where,
+                      "has shape " + contract::to_string(tensor.shape()) + ", need " + contract::to_string(want));
+  if (id == DatasetId::forward(StageId::kTopk)) return check_selection(where, tensor, problem);
+  return check_finite(id, tensor, problem);
+}
+
+}  // namespace
+
+bool row_is_specified(DatasetId id, const Problem& problem, Index row) {
+  const auto stage = id.stage();
+  if (!stage) return true;
+  const auto valid = [&] { return problem.packing.row_valid[static_cast<std::size_t>(row)] != 0; };
+  if (id.is_gradient()) {
+    // d kl_rows is a constant of the loss: it says nothing on rows that have no candidate.
+    return *stage != StageId::kKlRows || visible_to(problem, row) > 0;
+  }
+  switch (info(*stage).role) {
+    case Role::kQueryInput: return valid();
+    case Role::kKey: return !problem.packing.is_padding(row);
+    case Role::kEntry: return entry_has_no_padding(problem.packing, problem.config.ratio, row);
+    case Role::kQueryResult:
+    case Role::kBatch: return true;
+  }
+  return true;
+}
+
+Status check(const GoldenFile& golden) {
+  if (auto s = validate(golden.problem); !s) return s;
+  for (std::size_t i = 0; i < DatasetId::kCount; ++i) {
+    const DatasetId id = DatasetId::from_index(i);
+    const Tensor* tensor = golden.results.find(id);
+    if (tensor == nullptr) continue;
+    if (auto s = check_result(id, *tensor, golden.problem); !s) return s;
+  }
+  return {};
+}
+
+}  // namespace plumbline::golden

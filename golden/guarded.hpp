@@ -1,0 +1,23 @@
+#pragma once
+#include <functional>
+
+#include "golden/golden_file.hpp"
+
+namespace plumbline::golden {
+
+/// What a child process may use.
+struct GuardLimits {
+  double memory_bytes = kDefaultMemoryBytes;  ///< address space beyond what the process has when it forks
+  double seconds = 120;                       ///< wall clock, and CPU time
+};
+
+/// Runs `body` in a forked child and hands over what it returns. The child prints nothing, leaves no core file, dies
+/// with its parent and, between fork and exit, uses nothing that another thread of the parent may hold (no OpenMP, no
+/// HDF5 call in progress). Its death, its silence beyond the time limit or an answer that makes no sense are the
+/// error "unreadable file" with the reason; the answer is checked again by `check`.
+///
+/// Under AddressSanitizer the memory limit is not enforced: its shadow does not fit any.
+contract::Result<GoldenFile> run_in_child(const std::function<contract::Result<GoldenFile>()>& body,
+                                          const GuardLimits& limits);
+
+}  // namespace plumbline::golden
