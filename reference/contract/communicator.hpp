@@ -20,6 +20,9 @@ enum class Collective : unsigned char {
   kCMaxLogits,       ///< max of max_logits
 };
 
+/// Whether the collective is among the ranks that share heads; the others are among those that share tokens.
+constexpr bool is_over_heads(Collective c) { return c <= Collective::kB3CompressedKv; }
+
 /// The rows of a matrix, [total, row_size], that one rank holds: [begin, end). Ranks' rows follow one another.
 struct RowShare {
   Index begin = 0;
