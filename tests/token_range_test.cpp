@@ -61,7 +61,7 @@ Results run_ranks(const Problem& problem, Index ranks, std::set<contract::Collec
   return whole;
 }
 
-/// Largest difference over all datasets, each in units of its own largest magnitude; infinite where infinities differ.
+/// Largest difference over all datasets, each in units of its own largest magnitude; infinite where NaN or infinities differ.
 double largest_difference(const Results& want, const Results& got) {
   double largest = 0;
   for (std::size_t i = 0; i < DatasetId::kCount; ++i) {
@@ -70,7 +70,7 @@ double largest_difference(const Results& want, const Results& got) {
     double scale = 0, difference = 0;
     for (Index e = 0; e < want.at(id).size(); ++e) {
       const double a = want.at(id)[e], b = got.at(id)[e];
-      if (std::isinf(a) || std::isinf(b)) {
+      if (!std::isfinite(a) || !std::isfinite(b)) {
         if (a != b) return std::numeric_limits<double>::infinity();
         continue;
       }
