@@ -1,4 +1,6 @@
 #pragma once
+#include <limits>
+
 #include "reference/context.hpp"
 #include "reference/hadamard.hpp"
 #include "reference/pooling.hpp"
@@ -59,7 +61,8 @@ class Compressor {
     value_.resize(rows, channels_);
     logit_.resize(rows, channels_);
     pooled_.resize(ctx.plan.entries(), width);
-    key.resize(ctx.plan.entries(), width);
+    // Poisoned: an entry that its owner never sent must not look right because freed memory happened to hold it.
+    key.setConstant(ctx.plan.entries(), width, std::numeric_limits<Scalar>::quiet_NaN());
   }
 
   Matrix<Scalar> key;  ///< [E, width], what queries see
