@@ -1,7 +1,8 @@
 // Ranks that own consecutive rows of one batch, behind the communicator, against the whole batch in one run.
 #include <gtest/gtest.h>
 
-#include <mutex>
+#include <bit>
+#include <cstdint>
 
 #include "reference/run_layer.hpp"
 #include "tests/problems.hpp"
@@ -26,7 +27,7 @@ void merge(DatasetId id, const contract::Tensor& part, contract::Tensor& whole) 
   const double fill = scores ? -std::numeric_limits<double>::infinity() : picks ? -1 : 0;
   for (Index e = 0; e < whole.size(); ++e) {
     if (replicated) {
-      EXPECT_EQ(part[e], whole[e]) << id.path();
+      EXPECT_EQ(std::bit_cast<std::uint64_t>(part[e]), std::bit_cast<std::uint64_t>(whole[e])) << id.path();
     } else if (summed) {
       whole[e] += part[e];
     } else if (part[e] != fill) {
@@ -61,7 +62,8 @@ Results run_ranks(const Problem& problem, Index ranks, std::set<contract::Collec
   return whole;
 }
 
-/// Largest difference over all datasets, each in units of its own largest magnitude; infinite where NaN or infinities differ.
+/// Largest difference over all datasets, each in units of its own largest magnitude; infinite where NaN or infinities
+/// differ.
 double largest_difference(const Results& want, const Results& got) {
   double largest = 0;
   for (std::size_t i = 0; i < DatasetId::kCount; ++i) {
