@@ -57,6 +57,13 @@ std::string describe_type(hid_t type) {
   }
 }
 
+/// "float32, need float64"
+std::string got_need(hid_t type, std::string_view want) {
+  const std::string got = describe_type(type);
+  // Same class and size, but an offset, a precision or an exponent of its own.
+  return got + (got == want ? " of a bit layout of its own" : "") + ", need " + std::string(want);
+}
+
 struct ElementType {
   std::string_view name;
   hid_t little_endian, big_endian, native;
@@ -104,7 +111,7 @@ Result<Attribute> open_attribute(hid_t object, std::string_view where, std::stri
 }
 
 Error wrong_type(const Attribute& attribute, std::string_view want) {
-  return file_error(attribute.where, "has type " + describe_type(attribute.type.id()) + ", need " + std::string(want));
+  return file_error(attribute.where, "has type " + got_need(attribute.type.id(), want));
 }
 
 template <typename Value>
@@ -365,8 +372,7 @@ Result<InputDataset> open_dataset(const InputFile& file, hid_t parent, const Mem
   const Handle type(H5Dget_type(dataset.handle.id()), H5Tclose);
   if (!type.valid()) return damaged(member.where, "has an unreadable type");
   const ElementType want = element_type(element);
-  if (!same_type(type.id(), want))
-    return file_error(member.where, "has dtype " + describe_type(type.id()) + ", need " + std::string(want.name));
+  if (!same_type(type.id(), want)) return file_error(member.where, "has dtype " + got_need(type.id(), want.name));
   if (auto s = read_extents(dataset); !s) return s.error();
   if (auto s = check_storage(file, dataset); !s) return s.error();
   return dataset;

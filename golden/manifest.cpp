@@ -273,8 +273,7 @@ Result<std::vector<ManifestFault>> verify_checksums(const Manifest& manifest, co
   for (const ManifestEntry& entry : manifest.entries) {
     const auto checksum = checksum_file(folder + "/" + entry.name);
     if (!checksum)
-      faults.push_back(
-          {ManifestFault::Kind::kMissing, entry.name, "cannot be checked: " + checksum.error().message});
+      faults.push_back({ManifestFault::Kind::kMissing, entry.name, "cannot be checked: " + checksum.error().message});
     else if (*checksum != entry.checksum)
       faults.push_back({ManifestFault::Kind::kChanged, entry.name,
                         "has " + describe(*checksum) + "; the manifest records " + describe(entry.checksum)});

@@ -35,7 +35,8 @@ class TemporaryFolder {
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   std::vector<std::string> names() const {
     std::vector<std::string> found;
-    for (const auto& item : std::filesystem::directory_iterator(path_)) found.push_back(item.path().filename().string());
+    for (const auto& item : std::filesystem::directory_iterator(path_))
+      found.push_back(item.path().filename().string());
     std::sort(found.begin(), found.end());
     return found;
   }
@@ -112,7 +113,8 @@ inline void set_attribute(hid_t file, const std::string& object, const std::stri
                           const std::vector<hsize_t>& shape = {}) {
   const hid_t target = H5Oopen(file, object.c_str(), H5P_DEFAULT);
   if (H5Aexists(target, name.c_str()) > 0) H5Adelete(target, name.c_str());
-  const hid_t space = shape.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+  const hid_t space =
+      shape.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
   const hid_t attribute = H5Acreate2(target, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT);
   EXPECT_GE(H5Awrite(attribute, type, value), 0) << object << " " << name;
   H5Aclose(attribute);
@@ -134,14 +136,17 @@ inline void set_text(hid_t file, const std::string& object, const std::string& n
 inline void delete_attribute(hid_t file, const std::string& object, const std::string& name) {
   EXPECT_GE(H5Adelete_by_name(file, object.c_str(), name.c_str(), H5P_DEFAULT), 0);
 }
-inline void delete_link(hid_t file, const std::string& path) { EXPECT_GE(H5Ldelete(file, path.c_str(), H5P_DEFAULT), 0) << path; }
+inline void delete_link(hid_t file, const std::string& path) {
+  EXPECT_GE(H5Ldelete(file, path.c_str(), H5P_DEFAULT), 0) << path;
+}
 
 /// Creates (replacing) a dataset; without values it stays unwritten. `creation` may hold a layout.
-inline void put_dataset(hid_t file, const std::string& path, hid_t type, const std::vector<hsize_t>& shape, const void* values,
-                        hid_t creation = H5P_DEFAULT, const std::vector<hsize_t>& most = {}) {
+inline void put_dataset(hid_t file, const std::string& path, hid_t type, const std::vector<hsize_t>& shape,
+                        const void* values, hid_t creation = H5P_DEFAULT, const std::vector<hsize_t>& most = {}) {
   if (H5Lexists(file, path.c_str(), H5P_DEFAULT) > 0) delete_link(file, path);
   const hid_t space = shape.empty() ? H5Screate(H5S_SCALAR)
-                                    : H5Screate_simple(static_cast<int>(shape.size()), shape.data(), most.empty() ? nullptr : most.data());
+                                    : H5Screate_simple(static_cast<int>(shape.size()), shape.data(),
+                                                       most.empty() ? nullptr : most.data());
   const hid_t dataset = H5Dcreate2(file, path.c_str(), type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
   EXPECT_GE(dataset, 0) << path;
   if (values != nullptr) {
@@ -154,7 +159,9 @@ inline void put_dataset(hid_t file, const std::string& path, hid_t type, const s
 /// Changes one element of a dataset.
 template <typename Value>
 void poke(hid_t file, const std::string& path, std::size_t index, Value value) {
-  const hid_t type = std::is_same_v<Value, double> ? H5T_NATIVE_DOUBLE : sizeof(Value) == 1 ? H5T_NATIVE_UINT8 : H5T_NATIVE_INT64;
+  const hid_t type = std::is_same_v<Value, double> ? H5T_NATIVE_DOUBLE
+                     : sizeof(Value) == 1          ? H5T_NATIVE_UINT8
+                                                   : H5T_NATIVE_INT64;
   const hid_t dataset = H5Dopen2(file, path.c_str(), H5P_DEFAULT);
   const hid_t space = H5Dget_space(dataset);
   std::vector<Value> values(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)));
@@ -167,8 +174,8 @@ void poke(hid_t file, const std::string& path, std::size_t index, Value value) {
 }
 
 /// A copy of an oracle file with an edit applied.
-inline std::string edited(const TemporaryFolder& folder, const std::string& oracle_name, const std::function<void(hid_t)>& edit,
-                          const std::string& name = "edited.h5") {
+inline std::string edited(const TemporaryFolder& folder, const std::string& oracle_name,
+                          const std::function<void(hid_t)>& edit, const std::string& name = "edited.h5") {
   const std::string path = folder.file(name);
   std::filesystem::copy_file(oracle(oracle_name), path, std::filesystem::copy_options::overwrite_existing);
   std::filesystem::permissions(path, std::filesystem::perms::owner_write, std::filesystem::perm_options::add);

@@ -1,5 +1,3 @@
-#include "golden/guarded.hpp"
-
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +6,7 @@
 #include <csignal>
 #include <thread>
 
+#include "golden/guarded.hpp"
 #include "golden_fixture.hpp"
 
 // The child process itself: bodies that crash, hang, lie or answer.
@@ -62,7 +61,12 @@ TEST(GoldenGuarded, DeathOfTheChildIsAnUnreadableFile) {
 
 TEST(GoldenGuarded, AHangEndsAtTheTimeLimit) {
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(refusal([]() -> Result<GoldenFile> { for (;;) ::pause(); }, {1e9, 0.3}), "unreadable file: reading it took more than 1 s");
+  EXPECT_EQ(refusal(
+                []() -> Result<GoldenFile> {
+                  for (;;) ::pause();
+                },
+                {1e9, 0.3}),
+            "unreadable file: reading it took more than 1 s");
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
@@ -121,7 +125,11 @@ TEST(GoldenGuarded, TheChildPrintsNothing) {
 
 TEST(GoldenGuarded, LeavesNoProcessBehind) {
   (void)run_in_child(good, kLimits);
-  (void)run_in_child([]() -> Result<GoldenFile> { for (;;) ::pause(); }, {1e9, 0.1});
+  (void)run_in_child(
+      []() -> Result<GoldenFile> {
+        for (;;) ::pause();
+      },
+      {1e9, 0.1});
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
   EXPECT_EQ(errno, ECHILD);
 }

@@ -40,7 +40,8 @@ TEST_P(OracleFile, SurvivesWritingBitForBit) {
   expect_same(*copy, *golden);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OracleFile, ::testing::ValuesIn(oracle_names()), [](const auto& item) { return item.param; });
+INSTANTIATE_TEST_SUITE_P(All, OracleFile, ::testing::ValuesIn(oracle_names()),
+                         [](const auto& item) { return item.param; });
 
 TEST(GoldenRead, FindsAllOracleFiles) { EXPECT_EQ(oracle_names().size(), 17u); }
 
@@ -82,7 +83,8 @@ TEST(GoldenRead, FillsInTheDefaultsOfAbsentFields) {
   EXPECT_EQ(config.teacher, contract::Teacher::kFull);
   const TemporaryFolder folder;
   const std::string path = edited(folder, "swa_window", [](hid_t file) {
-    for (const char* name : {"overlap", "indexer", "sparse_loss", "per_token_loss"}) delete_attribute(file, "config", name);
+    for (const char* name : {"overlap", "indexer", "sparse_loss", "per_token_loss"})
+      delete_attribute(file, "config", name);
   });
   const auto without = read(path);
   ASSERT_TRUE(without.ok()) << without.error().text();
@@ -99,6 +101,15 @@ TEST(GoldenRead, IgnoresYarnWithoutCompression) {
   });
   const auto golden = read(path);
   EXPECT_TRUE(golden.ok()) << golden.error().text();
+}
+
+TEST(GoldenRead, IgnoresIndexerSizesWithoutAnIndexer) {
+  const TemporaryFolder folder;
+  const std::string path =
+      edited(folder, "csa_dense_mode", [](hid_t file) { set_int(file, "config", "index_topk", -7); });
+  const auto golden = read(path);
+  ASSERT_TRUE(golden.ok()) << golden.error().text();
+  EXPECT_EQ(golden->results.at(DatasetId::forward(StageId::kTopk)).shape(), (contract::Shape{30, 0}));
 }
 
 TEST(GoldenRead, ResultsAreOptional) {
@@ -174,7 +185,8 @@ TEST_P(FiniteCheck, NanIsRefusedExactlyWhereAValueIsSpecified) {
       if (!status) {
         EXPECT_EQ(status.error().code, selection ? ErrorCode::kFile : ErrorCode::kNonFinite);
         EXPECT_EQ(status.error().where, id.path());
-        EXPECT_NE(status.error().message.find(rows == 1 ? "only value" : "row " + std::to_string(row)), std::string::npos)
+        EXPECT_NE(status.error().message.find(rows == 1 ? "only value" : "row " + std::to_string(row)),
+                  std::string::npos)
             << status.error().message;
       }
       value = good;

@@ -64,7 +64,7 @@ inline Index extent(Axis axis, const LayerConfig& c, const Packing& p) {
     case Axis::kToken: return p.tokens();
     case Axis::kEntry: return p.total_groups(c.ratio);
     case Axis::kCandidate: return candidates;
-    case Axis::kPick: return std::min(c.index_topk, candidates);
+    case Axis::kPick: return c.indexer ? std::min(c.index_topk, candidates) : 0;
     case Axis::kHidden: return c.hidden;
     case Axis::kHead: return c.heads;
     case Axis::kHeadDim: return c.head_dim;
