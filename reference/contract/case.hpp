@@ -6,15 +6,14 @@
 #include <vector>
 
 #include "reference/contract/problem.hpp"
+#include "reference/contract/regime.hpp"
 
 namespace plumbline::contract {
 
 enum class LayerKind : unsigned char { kSwa, kCsa, kHca };
 enum class Layout : unsigned char { kThd, kSbhd };
-/// Data regimes, see `regime.hpp`.
-enum class Regime : unsigned char { kInts, kNormal, kPeaky, kNegative, kFlat, kTies, kOutliers, kHeavy };
 
-/// Which valid rows lose the query role: none, each with a probability, or a prefix of each segment.
+/// Which rows lose the query role: none, each with a probability, or a prefix of each segment.
 struct MaskSpec {
   enum class Kind : unsigned char { kNone, kRandom, kPrefix };
   Kind kind = Kind::kNone;
@@ -23,30 +22,41 @@ struct MaskSpec {
   bool operator==(const MaskSpec&) const = default;
 };
 
-/// One conformance case: a layer kind, a model shape, a batch and a seed. Prints to and parses from one string,
-/// which is its identity, filter and repro line.
+/// The sinks: drawn like other values, or one number (may be +-inf) for all heads or for one.
+struct SinkSpec {
+  std::optional<double> value;
+  std::optional<Index> head;
+  bool operator==(const SinkSpec&) const = default;
+};
+
+/// One conformance case: a layer kind, a model shape, a batch and a seed. Prints to and parses from one string, which
+/// is its identity, its filter and its repro line.
 struct Case {
   LayerKind kind = LayerKind::kSwa;
   std::string model = "tiny";
-  LayerConfig config;              ///< preset of (kind, model) with the overrides applied
-  std::vector<Index> lengths;      ///< real tokens of each segment
-  Index pad = 1;                   ///< physical lengths are multiples of this
+  LayerConfig config;          ///< preset of (kind, model) with the overrides applied
+  std::vector<Index> lengths;  ///< real tokens of each segment
+  Index pad = 1;               ///< physical lengths are multiples of this
   MaskSpec mask;
   Layout layout = Layout::kThd;
   Regime data = Regime::kNormal;
+  SinkSpec sink;
   std::string precision = "fp64";  ///< profile name
   std::uint64_t seed = 0;
-  std::string file;                ///< replays a captured case instead of generating one; all else then comes from it
+  std::string file;  ///< replays a captured case; then config, batch and values come from the file
 
   bool operator==(const Case&) const = default;
 };
 
-/// Parses `csa,model=tiny,seq=37+3+4,pad=8,seed=7`. Keys in any order after the kind; every field of LayerConfig can
-/// be overridden by its name. Unknown or repeated keys and malformed values are usage errors that name the nearest
-/// key; an impossible configuration is refused as `validate(LayerConfig)` does.
+/// Largest batch a case may name, padding included.
+inline constexpr Index kMaxCaseTokens = Index{1} << 28;
+
+/// Parses `csa,model=tiny,seq=37+3+4,pad=8,seed=7`: the kind, then keys in any order (`case_keys()`, and every field of
+/// LayerConfig by its name), or `file=x.h5`. Unknown keys (with the nearest known one), repeated keys, malformed or
+/// impossible values are usage errors.
 Result<Case> parse_case(std::string_view text);
 
-/// Expands sweeps (`seq=127..131`, `seed=1|2|3`, `csa|hca,...`) into their product, then parses each.
+/// Expands sweeps, `seq=127..131` and `tp=1|2|4` (also `csa|hca`), into their product in reading order and parses each.
 Result<std::vector<Case>> parse_cases(std::string_view text);
 
 /// The short form: kind, model and what differs from the defaults. parse_case(print(c)) == c.
@@ -55,20 +65,27 @@ std::string print(const Case& c);
 /// The full form: every key.
 std::string print_full(const Case& c);
 
-/// Preset of a layer kind and model shape (`models.md`): tiny, tiny-tp, flash, pro.
-Result<LayerConfig> preset(LayerKind kind, std::string_view model);
-/// Default real length: tiny shapes 37 (hca 300), flash and pro 1024.
-Index default_length(LayerKind kind, std::string_view model);
-const std::vector<std::string>& preset_names();
+/// One key of a case string that is not a field of the configuration.
+struct CaseKey {
+  std::string_view name;
+  std::string_view values;
+  std::string_view meaning;
+};
+const std::vector<CaseKey>& case_keys();
+
+/// Packing of the case: lengths, padding, masked rows.
+Packing make_packing(const Case& c);
+
+/// Estimated bytes of the tensors that `make_problem` makes.
+double problem_bytes(const Case& c);
+
+/// Generates every tensor of the case: a function of the case string alone, the same bits on every machine. A real
+/// token's values depend on its segment and position only, so neither padding nor later segments change them. Padding
+/// rows, and grad_out of rows without the query role, are NaN. A `file=` case is not generated: usage error.
+Result<Problem> make_problem(const Case& c);
 
 std::string_view to_string(LayerKind kind);
-std::string_view to_string(Regime regime);
-
-/// Packing of the case (rows the mask removes are drawn from the seed).
-Result<Packing> make_packing(const Case& c);
-
-/// Generates every tensor of the case: a function of the case string alone, the same bits on every machine. Padding
-/// rows are poisoned with NaN. `file=` cases are not generated (usage error): they are read by golden/.
-Result<Problem> make_problem(const Case& c);
+std::string_view to_string(Layout layout);
+const std::vector<std::string_view>& precision_names();
 
 }  // namespace plumbline::contract

@@ -7,18 +7,16 @@
 
 namespace plumbline::contract {
 
-/// One line of a suite file: a case, and the comment behind it that says why it is there.
+/// One case of a suite, and the comment on its line that says why it is there.
 struct SuiteEntry {
   Case item;
   std::string reason;
   int line = 0;
 };
 
-/// Parses suite text: one case string (sweeps allowed) a line, `#` starts a comment, `include NAME` takes in another
-/// suite of the same folder. Errors name file and line; a case that appears twice is an error.
-Result<std::vector<SuiteEntry>> parse_suite(std::string_view text, const std::string& name);
-
-/// Loads `<folder>/<name>.suite`.
+/// Loads `<folder>/<name>.suite`: one case string (sweeps allowed) a line, `#` starts a comment, `include NAME` takes
+/// in another suite of the folder. Errors name file and line; a case that stands twice is an error, as is a suite that
+/// includes itself.
 Result<std::vector<SuiteEntry>> load_suite(const std::string& folder, const std::string& name);
 
 }  // namespace plumbline::contract
