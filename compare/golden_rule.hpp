@@ -7,33 +7,41 @@
 
 namespace plumbline::compare {
 
-/// What the comparison of one dataset came to.
 enum class Verdict { kPass, kFail, kNotCompared };
 
-/// fp64 limits: the error two correct double-precision implementations may differ by (`golden-format.md`).
+/// What two correct double-precision implementations may differ by.
 struct Limits {
   double forward = 1e-13;
   double gradient = 1e-12;
-  double loss = 1e-13;  ///< times loss_coeff * sum t (|ln t| + |ln p|) / (N or 1)
+  double loss = 1e-13;  ///< times the loss's condition, see `loss_condition`
 };
 
-/// One dataset's comparison. `error` is max|got-want| / max|want| over specified, finite entries (absolute where the
-/// expected tensor is all zero; for the loss in units of its condition; for selections the number of wrong rows).
+/// The comparison of one dataset. `error` is max|got - want| / max|want| over specified, finite entries; absolute where
+/// the expected tensor is all zero; for the loss |got - want| / condition; for selections the number of wrong rows.
 struct DatasetVerdict {
   contract::DatasetId id;
   Verdict verdict = Verdict::kNotCompared;
   double error = 0;
   double limit = 0;
-  contract::Index compared = 0;       ///< entries compared
-  contract::Index wrong = 0;          ///< entries (or rows) beyond the limit
-  std::vector<contract::Index> worst; ///< multi-index of the worst entry
-  double got = 0, want = 0;           ///< values there
-  std::string reason;                 ///< why it failed or was not compared
+  contract::Index compared = 0;        ///< entries compared (rows, of a selection)
+  contract::Index wrong = 0;           ///< of them beyond the limit
+  std::vector<contract::Index> worst = {};  ///< index of the worst entry (its row, of a selection)
+  double got = 0, want = 0;            ///< values there
+  std::string reason = {};                  ///< why it failed or was not compared
+
+  /// Part of the limit that was used; a comparison passes up to 1.
+  double share() const { return limit > 0 ? error / limit : error; }
 };
 
-/// Compares every dataset that both sides hold, by the rule of `golden-format.md`; a dataset that `want` holds and
-/// `got` lacks is reported as not compared. `problem` gives what is specified where.
+/// Compares every dataset that `want` holds, in registry order, by the rule above: infinities must match in place, NaN
+/// never passes, rows of `topk` are sets, the fixed values of rows without the query role count. A dataset that `got`
+/// lacks is kNotCompared, with the reason; one of another shape fails.
 std::vector<DatasetVerdict> compare_by_golden_rule(const contract::Problem& problem, const contract::Results& want,
                                                    const contract::Results& got, const Limits& limits = {});
+
+/// |loss_coeff| * sum over rows and candidates of t (|ln t| + |ln p|) / (N or 1), t the teacher and p the prediction:
+/// how far rounding of its terms can move the loss. Needs `teacher` and `index_scores` or `predict`; negative without
+/// them.
+double loss_condition(const contract::Problem& problem, const contract::Results& results);
 
 }  // namespace plumbline::compare
