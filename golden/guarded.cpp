@@ -181,6 +181,10 @@ std::string reap(pid_t child) {
 }  // namespace
 
 Result<GoldenFile> run_in_child(const std::function<Result<GoldenFile>()>& body, const GuardLimits& limits) {
+#ifdef PLUMBLINE_ADDRESS_SANITIZER
+  static std::mutex one_at_a_time;
+  const std::lock_guard turn(one_at_a_time);
+#endif
   int ends[2] = {-1, -1};
   pid_t child = -1;
   {

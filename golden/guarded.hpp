@@ -16,7 +16,9 @@ struct GuardLimits {
 /// HDF5 call in progress). Its death, its silence beyond the time limit or an answer that makes no sense are the
 /// error "unreadable file" with the reason; the answer is checked again by `check`.
 ///
-/// Under AddressSanitizer the memory limit is not enforced: its shadow does not fit any.
+/// Under AddressSanitizer the memory limit is not enforced, as its shadow does not fit any; and as its allocator,
+/// unlike the C library's, does not survive a fork in the middle of another thread's allocation, calls take turns there
+/// and no other thread should be allocating.
 contract::Result<GoldenFile> run_in_child(const std::function<contract::Result<GoldenFile>()>& body,
                                           const GuardLimits& limits);
 
