@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "compare/specified.hpp"
 
@@ -35,9 +36,11 @@ void record(DatasetVerdict& v, const Shape& shape, Index element, double error, 
   }
 }
 
-void compare_real(const std::vector<bool>& rows, const Tensor& want, const Tensor& got, DatasetVerdict& v) {
+/// Errors are in units of the largest finite |want|, or of `floor` if that is larger.
+void compare_real(const std::vector<bool>& rows, const Tensor& want, const Tensor& got, double floor,
+                  DatasetVerdict& v) {
   const Index width = want.row_size();
-  double scale = 0;
+  double scale = floor;
   for (std::size_t r = 0; r < rows.size(); ++r)
     if (rows[r])
       for (Index e = static_cast<Index>(r) * width; e < static_cast<Index>(r + 1) * width; ++e)
@@ -133,27 +136,41 @@ std::vector<Index> candidates_of(const Problem& problem, const Tensor* scores, c
   return candidates;
 }
 
+/// The least unit in which a dataset's errors are counted.
+double unit_floor(const Problem& problem, const Results& want, DatasetId id, const Limits& limits) {
+  if (!limits.kl_by_condition || !(id == DatasetId::forward(StageId::kKlRows))) return 0;
+  const std::vector<double> rows = kl_conditions(problem, want);
+  return rows.empty() ? 0 : *std::max_element(rows.begin(), rows.end());
+}
+
 }  // namespace
 
-double loss_condition(const Problem& problem, const Results& results) {
+std::vector<double> kl_conditions(const Problem& problem, const Results& results) {
   const Tensor* teacher = results.find(DatasetId::forward(StageId::kTeacher));
   const Tensor* predict = results.find(DatasetId::forward(StageId::kPredict));
   const Tensor* topk = results.find(DatasetId::forward(StageId::kTopk));
   const Tensor* scores = results.find(DatasetId::forward(StageId::kIndexScores));
   if (problem.config.sparse_loss && !topk) scores = nullptr;
-  if (!teacher || (!predict && !scores)) return -1;
-  double total = 0;
+  if (!teacher || (!predict && !scores)) return {};
+  std::vector<double> conditions(static_cast<std::size_t>(problem.packing.tokens()), 0.0);
   for (Index row = 0; row < problem.packing.tokens(); ++row) {
     const std::vector<Index> candidates = candidates_of(problem, scores, topk, row, teacher->row_size());
     for (Index g = 0; g < teacher->row_size(); ++g)
       if (const double t = teacher->row(row)[g]; t > 0) {
         const double log_p = log_prediction(scores, predict, candidates, row, g);
-        if (std::isfinite(log_p)) total += t * (std::abs(std::log(t)) + std::abs(log_p));
+        if (std::isfinite(log_p))
+          conditions[static_cast<std::size_t>(row)] += t * (std::abs(std::log(t)) + std::abs(log_p));
       }
   }
+  return conditions;
+}
+
+double loss_condition(const Problem& problem, const Results& results) {
+  const std::vector<double> rows = kl_conditions(problem, results);
+  if (rows.empty() && problem.packing.tokens() > 0) return -1;
   const LayerConfig& c = problem.config;
   const double divisor = c.per_token_loss ? 1 : static_cast<double>(std::max<Index>(problem.packing.valid_rows(), 1));
-  return std::abs(c.loss_coeff) * total / divisor;
+  return std::abs(c.loss_coeff) * std::accumulate(rows.begin(), rows.end(), 0.0) / divisor;
 }
 
 std::vector<DatasetVerdict> compare_by_golden_rule(const Problem& problem, const Results& want, const Results& got,
@@ -177,7 +194,7 @@ std::vector<DatasetVerdict> compare_by_golden_rule(const Problem& problem, const
       else if (id == DatasetId::forward(StageId::kIndexerLoss))
         compare_loss(problem, want, got, limits, v);
       else
-        compare_real(rows, want.at(id), got.at(id), v);
+        compare_real(rows, want.at(id), got.at(id), unit_floor(problem, want, id, limits), v);
       v.verdict = v.wrong > 0 ? Verdict::kFail : Verdict::kPass;
       if (v.compared == 0) {
         v.verdict = Verdict::kNotCompared;

@@ -14,6 +14,9 @@ struct Limits {
   double forward = 1e-13;
   double gradient = 1e-12;
   double loss = 1e-13;  ///< times the loss's condition, see `loss_condition`
+  /// kl_rows in units of the largest row's sum t (|ln t| + |ln p|), as the loss, instead of the largest kl. That is
+  /// what double precision can promise where prediction and teacher nearly agree and the terms cancel.
+  bool kl_by_condition = false;
 };
 
 /// The comparison of one dataset. `error` is max|got - want| / max|want| over specified, finite entries; absolute where
@@ -23,10 +26,10 @@ struct DatasetVerdict {
   Verdict verdict = Verdict::kNotCompared;
   double error = 0;
   double limit = 0;
-  contract::Index compared = 0;        ///< entries compared (rows, of a selection)
-  contract::Index wrong = 0;           ///< of them beyond the limit
+  contract::Index compared = 0;             ///< entries compared (rows, of a selection)
+  contract::Index wrong = 0;                ///< of them beyond the limit
   std::vector<contract::Index> worst = {};  ///< index of the worst entry (its row, of a selection)
-  double got = 0, want = 0;            ///< values there
+  double got = 0, want = 0;                 ///< values there
   std::string reason = {};                  ///< why it failed or was not compared
 
   /// Part of the limit that was used; a comparison passes up to 1.
@@ -39,9 +42,11 @@ struct DatasetVerdict {
 std::vector<DatasetVerdict> compare_by_golden_rule(const contract::Problem& problem, const contract::Results& want,
                                                    const contract::Results& got, const Limits& limits = {});
 
-/// |loss_coeff| * sum over rows and candidates of t (|ln t| + |ln p|) / (N or 1), t the teacher and p the prediction:
-/// how far rounding of its terms can move the loss. Needs `teacher` and `index_scores` or `predict`; negative without
-/// them.
+/// sum_{g in C} t (|ln t| + |ln p|) of each row, [T], t the teacher and p the prediction: how far rounding of its terms
+/// can move kl_rows. Needs `teacher` and `index_scores` or `predict`; empty without them.
+std::vector<double> kl_conditions(const contract::Problem& problem, const contract::Results& results);
+
+/// |loss_coeff| * sum of kl_conditions / (N or 1): the same for the loss; negative when it is not known.
 double loss_condition(const contract::Problem& problem, const contract::Results& results);
 
 }  // namespace plumbline::compare

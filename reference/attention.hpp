@@ -47,7 +47,7 @@ void attention_forward(const Context<Policy>& ctx, const Matrix<typename Policy:
   const Scalar* sink = ctx.vector(WeightId::kAttnSink) + ctx.heads.begin;
   tile.lse.resize(tile.count, heads);
   tile.logits.resize(tile.count, heads * tile.key_stride);
-#pragma omp parallel
+#pragma omp parallel if (worth_threads(tile.count, tile.key_stride, heads, dim))
   {
     Matrix<Scalar> scratch, p;
 #pragma omp for schedule(dynamic)
@@ -92,7 +92,7 @@ void attention_backward(const Context<Policy>& ctx, const Matrix<typename Policy
   const Scalar* sink = ctx.vector(WeightId::kAttnSink) + ctx.heads.begin;
   tile.dlogits.resize(tile.count, heads * tile.key_stride);
   tile.dsink.resize(tile.count, heads);
-#pragma omp parallel
+#pragma omp parallel if (worth_threads(tile.count, tile.key_stride, heads, dim))
   {
     Matrix<Scalar> scratch;
 #pragma omp for schedule(dynamic)
@@ -135,34 +135,38 @@ void attention_key_backward(const Context<Policy>& ctx, const Matrix<typename Po
                             Matrix<typename Policy::Scalar>& dkv, Matrix<typename Policy::Scalar>& dcompressed_kv) {
   using Scalar = typename Policy::Scalar;
   const Index heads = ctx.heads.count, dim = ctx.config().head_dim;
-  detail::for_each_tile(dim, kKeyChannelTile, [&](Index channel, Index channels) {
-    Matrix<Scalar> scattered;
-    for (Index i = 0; i < tile.count; ++i) {
-      const QueryKeys& seen = tile.keys[i];
-      const Index row = tile.first + i;
-      const auto query = map(q.data() + row * q.cols() + channel, heads, channels, dim);
-      const auto dout = map(dattn_out.data() + row * dattn_out.cols() + channel, heads, channels, dim);
-      const auto p = tile.logits_of(i), dz = tile.dlogits_of(i);
-      const auto add = [&](DatasetId id, MatrixMap<Scalar> dkey, Index column, bool accumulate) {
-        ctx.policy.product_tn(id, dkey, map(std::as_const(dz).data() + column, heads, dkey.rows(), dz.outerStride()),
-                              query, accumulate);
-        ctx.policy.product_tn(id, dkey, map(std::as_const(p).data() + column, heads, dkey.rows(), p.outerStride()),
-                              dout, true);
-      };
-      add(DatasetId::gradient(StageId::kKv),
-          map(dkv.data() + seen.window_first * dim + channel, seen.window_count, channels, dim), 0, true);
-      if (seen.picked() == 0) continue;
-      const DatasetId compressed = DatasetId::gradient(StageId::kCompressedKv);
-      Scalar* entries = dcompressed_kv.data() + seen.entry_first * dim + channel;
-      if (seen.picks_are_contiguous()) {
-        add(compressed, map(entries + seen.picks.front() * dim, seen.picked(), channels, dim), seen.window_count, true);
-      } else {
-        scattered.resize(seen.picked(), channels);
-        add(compressed, all(scattered), seen.window_count, false);
-        for (Index k = 0; k < seen.picked(); ++k) map(entries + seen.picks[k] * dim, 1, channels) += scattered.row(k);
-      }
-    }
-  });
+  detail::for_each_tile(
+      dim, kKeyChannelTile, worth_threads(tile.count, tile.key_stride, heads, dim), [&](Index channel, Index channels) {
+        Matrix<Scalar> scattered;
+        for (Index i = 0; i < tile.count; ++i) {
+          const QueryKeys& seen = tile.keys[i];
+          const Index row = tile.first + i;
+          const auto query = map(q.data() + row * q.cols() + channel, heads, channels, dim);
+          const auto dout = map(dattn_out.data() + row * dattn_out.cols() + channel, heads, channels, dim);
+          const auto p = tile.logits_of(i), dz = tile.dlogits_of(i);
+          const auto add = [&](DatasetId id, MatrixMap<Scalar> dkey, Index column, bool accumulate) {
+            ctx.policy.product_tn(id, dkey,
+                                  map(std::as_const(dz).data() + column, heads, dkey.rows(), dz.outerStride()), query,
+                                  accumulate);
+            ctx.policy.product_tn(id, dkey, map(std::as_const(p).data() + column, heads, dkey.rows(), p.outerStride()),
+                                  dout, true);
+          };
+          add(DatasetId::gradient(StageId::kKv),
+              map(dkv.data() + seen.window_first * dim + channel, seen.window_count, channels, dim), 0, true);
+          if (seen.picked() == 0) continue;
+          const DatasetId compressed = DatasetId::gradient(StageId::kCompressedKv);
+          Scalar* entries = dcompressed_kv.data() + seen.entry_first * dim + channel;
+          if (seen.picks_are_contiguous()) {
+            add(compressed, map(entries + seen.picks.front() * dim, seen.picked(), channels, dim), seen.window_count,
+                true);
+          } else {
+            scattered.resize(seen.picked(), channels);
+            add(compressed, all(scattered), seen.window_count, false);
+            for (Index k = 0; k < seen.picked(); ++k)
+              map(entries + seen.picks[k] * dim, 1, channels) += scattered.row(k);
+          }
+        }
+      });
 }
 
 }  // namespace plumbline::reference

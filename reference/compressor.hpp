@@ -80,7 +80,7 @@ class Compressor {
   void finish() {
     const Index begin = ctx_.plan.own_entry_begin, end = ctx_.plan.own_entry_end;
     const std::vector<Index> rows = ctx_.plan.own_entry_rows();
-#pragma omp parallel
+#pragma omp parallel if (worth_threads(end - begin, ctx_.config().ratio, channels_, 16))
     {
       std::vector<PoolSlot<Scalar>> slots;
       Matrix<Scalar> weight;
@@ -92,7 +92,7 @@ class Compressor {
       }
     }
     ctx_.emit(spec_.pooled, rows, rows_of(pooled_, begin, end - begin));
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_threads(end - begin, width_, 8))
     for (Index e = begin; e < end; ++e) {
       rms_norm(pooled_.row(e).data(), ctx_.vector(spec_.norm), ctx_.eps(), width_, key.row(e).data());
       ctx_.rope.rotate(key.row(e).data(), width_, rotation_position(e));
@@ -121,7 +121,7 @@ class Compressor {
     // belong to none (trailing tokens, the first half of a segment's last group) stay zero.
     dvalue_.setZero(value_.rows(), channels_);
     dlogit_.setZero(value_.rows(), channels_);
-#pragma omp parallel
+#pragma omp parallel if (worth_threads(end - begin, ctx_.config().ratio, channels_, 16))
     {
       std::vector<PoolSlot<Scalar>> slots;
       Matrix<Scalar> weight;

@@ -33,7 +33,7 @@ void index_query_forward(const Context<Policy>& ctx, const TokenBlock& block, co
   const Index heads = ctx.config().index_heads, dim = ctx.config().index_dim, rows = x.rows();
   a.q.resize(rows, heads * dim);
   project(ctx.policy, DatasetId::forward(StageId::kIndexQ), all(a.q), all(q_latent), ctx.weight(WeightId::kIndexerWqB));
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_threads(block.count(), heads, dim, 8))
   for (Index r = 0; r < block.count(); ++r)
     for (Index h = 0; h < heads; ++h) {
       Scalar* q = a.q.row(r).data() + h * dim;
@@ -58,7 +58,7 @@ void index_query_backward(const Context<Policy>& ctx, const TokenBlock& block, c
   const Index heads = ctx.config().index_heads, dim = ctx.config().index_dim;
   ctx.emit_gradient(StageId::kIndexQ, block.physical, all(a.dq));
   ctx.emit_gradient(StageId::kIndexW, block.physical, all(a.dw));
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_threads(block.count(), heads, dim, 8))
   for (Index r = 0; r < block.count(); ++r)
     for (Index h = 0; h < heads; ++h) {
       Scalar* d = a.dq.row(r).data() + h * dim;
@@ -79,7 +79,7 @@ void index_scores(const Context<Policy>& ctx, const IndexQueries<typename Policy
   const Index heads = ctx.config().index_heads, dim = ctx.config().index_dim;
   const Scalar scale = Scalar(1) / sqrt(Scalar(dim));
   tile.scores.setConstant(tile.count, ctx.plan.most_entries, -std::numeric_limits<Scalar>::infinity());
-#pragma omp parallel
+#pragma omp parallel if (worth_threads(tile.count, heads, dim, ctx.plan.most_entries))
   {
     Matrix<Scalar> products;
 #pragma omp for schedule(dynamic)
@@ -158,7 +158,7 @@ void index_scores_vjp(const Context<Policy>& ctx, IndexQueries<typename Policy::
     return map(tile.drelu.data() + i * tile.drelu.cols(), heads, static_cast<Index>(candidates[i].size()),
                tile.candidate_stride);
   };
-#pragma omp parallel
+#pragma omp parallel if (worth_threads(tile.count, heads, dim, tile.candidate_stride))
   {
     Matrix<Scalar> scratch;
 #pragma omp for schedule(dynamic)
@@ -184,20 +184,22 @@ void index_scores_vjp(const Context<Policy>& ctx, IndexQueries<typename Policy::
     }
   }
   // Queries share keys: threads split the channels, and each adds up the queries in order.
-  detail::for_each_tile(dim, Index{64}, [&](Index channel, Index channels) {
-    Matrix<Scalar> sum;
-    for (Index i = 0; i < tile.count; ++i) {
-      const Index n = static_cast<Index>(candidates[i].size());
-      if (n == 0) continue;
-      sum.resize(n, channels);
-      const auto d = drelu_of(i);
-      ctx.policy.product_tn(
-          DatasetId::gradient(StageId::kIndexK), all(sum), map(std::as_const(d).data(), heads, n, d.outerStride()),
-          map(std::as_const(a.q).data() + (tile.first + i) * a.q.cols() + channel, heads, channels, dim), false);
-      for (Index g = 0; g < n; ++g)
-        map(dindex_k.data() + (tile.keys[i].entry_first + candidates[i][g]) * dim + channel, 1, channels) += sum.row(g);
-    }
-  });
+  detail::for_each_tile(
+      dim, Index{64}, worth_threads(tile.count, heads, dim, tile.candidate_stride), [&](Index channel, Index channels) {
+        Matrix<Scalar> sum;
+        for (Index i = 0; i < tile.count; ++i) {
+          const Index n = static_cast<Index>(candidates[i].size());
+          if (n == 0) continue;
+          sum.resize(n, channels);
+          const auto d = drelu_of(i);
+          ctx.policy.product_tn(
+              DatasetId::gradient(StageId::kIndexK), all(sum), map(std::as_const(d).data(), heads, n, d.outerStride()),
+              map(std::as_const(a.q).data() + (tile.first + i) * a.q.cols() + channel, heads, channels, dim), false);
+          for (Index g = 0; g < n; ++g)
+            map(dindex_k.data() + (tile.keys[i].entry_first + candidates[i][g]) * dim + channel, 1, channels) +=
+                sum.row(g);
+        }
+      });
 }
 
 }  // namespace plumbline::reference

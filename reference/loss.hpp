@@ -46,11 +46,12 @@ std::vector<std::vector<Index>> loss_candidates(const Context<Policy>& ctx,
 
 namespace detail {
 
-/// log_share[h,g] = z - L for one query's candidates, [heads, candidates].
+/// Logits z of one query's candidates, [heads, candidates], and each head's L as its two parts.
 template <typename Policy>
-void log_shares(const Context<Policy>& ctx, const Matrix<typename Policy::Scalar>& q,
-                const AttentionKeys<typename Policy::Scalar>& keys, QueryTile<typename Policy::Scalar>& tile, Index i,
-                const std::vector<Index>& candidates, MatrixMap<typename Policy::Scalar> share) {
+void candidate_logits(const Context<Policy>& ctx, const Matrix<typename Policy::Scalar>& q,
+                      const AttentionKeys<typename Policy::Scalar>& keys, QueryTile<typename Policy::Scalar>& tile,
+                      Index i, const std::vector<Index>& candidates, MatrixMap<typename Policy::Scalar> logits,
+                      LogSumExp<typename Policy::Scalar>* totals) {
   using Scalar = typename Policy::Scalar;
   using std::sqrt;
   const Index heads = ctx.heads.count, dim = ctx.config().head_dim, n = static_cast<Index>(candidates.size());
@@ -58,25 +59,23 @@ void log_shares(const Context<Policy>& ctx, const Matrix<typename Policy::Scalar
   const auto z = tile.logits_of(i);
   const Scalar* sink = ctx.vector(WeightId::kAttnSink) + ctx.heads.begin;
   if (ctx.config().sparse_loss) {
-    share = z.rightCols(n);
+    logits = z.rightCols(n);
   } else {
     const auto query = map(q.data() + (tile.first + i) * q.cols(), heads, dim);
-    ctx.policy.product_nt(DatasetId::forward(StageId::kTeacher), share, query,
+    ctx.policy.product_nt(DatasetId::forward(StageId::kTeacher), logits, query,
                           rows_of(keys.compressed_kv, seen.entry_first, n), false);
-    share *= Scalar(1) / sqrt(Scalar(dim));
+    logits *= Scalar(1) / sqrt(Scalar(dim));
   }
   std::vector<Scalar> all_logits(static_cast<std::size_t>(seen.window_count + n));
   for (Index h = 0; h < heads; ++h) {
-    const Scalar* row = share.row(h).data();
-    Scalar total;
+    const Scalar* row = logits.row(h).data();
     if (ctx.config().teacher == contract::Teacher::kCompressedOnly) {
-      total = sink_log_sum_exp(row, n, -std::numeric_limits<Scalar>::infinity());
+      totals[h] = split_log_sum_exp(row, n, -std::numeric_limits<Scalar>::infinity());
     } else {
       std::copy_n(z.row(h).data(), seen.window_count, all_logits.begin());
       std::copy_n(row, n, all_logits.begin() + seen.window_count);
-      total = sink_log_sum_exp(all_logits.data(), seen.window_count + n, sink[h]);
+      totals[h] = split_log_sum_exp(all_logits.data(), seen.window_count + n, sink[h]);
     }
-    for (Index g = 0; g < n; ++g) share(h, g) -= total;
   }
 }
 
@@ -92,29 +91,35 @@ void indexer_loss(const Context<Policy>& ctx, const Matrix<typename Policy::Scal
   using std::exp, std::log;
   const Index heads = ctx.heads.count;
   const Scalar none = -std::numeric_limits<Scalar>::infinity();
-  tile.log_share.resize(tile.count, heads * tile.candidate_stride);
-  const auto share_of = [&](Index i) {
-    return map(tile.log_share.data() + i * tile.log_share.cols(), heads, static_cast<Index>(candidates[i].size()),
-               tile.candidate_stride);
+  tile.candidate_logits.resize(tile.count, heads * tile.candidate_stride);
+  const auto logits_of = [&](Index i) {
+    return map(tile.candidate_logits.data() + i * tile.candidate_logits.cols(), heads,
+               static_cast<Index>(candidates[i].size()), tile.candidate_stride);
   };
+  std::vector<LogSumExp<Scalar>> totals(static_cast<std::size_t>(tile.count * heads));
 
-  // The heads' masses may all underflow although their ratio is well defined: shift by the row's largest share.
+  // All heads' shares may underflow although their ratios are well defined: divide by the row's largest, exp(shift).
   Vector<Scalar> shift = Vector<Scalar>::Constant(tile.count, none);
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) if (worth_threads(tile.count, heads, tile.candidate_stride, 16))
   for (Index i = 0; i < tile.count; ++i) {
     if (candidates[i].empty()) continue;
-    detail::log_shares(ctx, q, keys, tile, i, candidates[i], share_of(i));
-    shift[i] = share_of(i).maxCoeff();
+    LogSumExp<Scalar>* total = totals.data() + i * heads;
+    detail::candidate_logits(ctx, q, keys, tile, i, candidates[i], logits_of(i), total);
+    for (Index h = 0; h < heads; ++h) shift[i] = std::max(shift[i], logits_of(i).row(h).maxCoeff() - total[h].value());
   }
   ctx.communicator.all_reduce_max(contract::Collective::kF2aTeacherShift, shift.data(), tile.count);
 
   tile.teacher.setZero(tile.count, ctx.plan.most_entries);
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) if (worth_threads(tile.count, heads, tile.candidate_stride, 16))
   for (Index i = 0; i < tile.count; ++i) {
     if (shift[i] == none) continue;  // no candidate, or every head's sink is +inf: the teacher has no mass
-    const auto share = share_of(i);
-    for (Index h = 0; h < heads; ++h)
-      for (Index g = 0; g < share.cols(); ++g) tile.teacher(i, candidates[i][g]) += exp(share(h, g) - shift[i]);
+    const auto z = logits_of(i);
+    for (Index h = 0; h < heads; ++h) {
+      // top and shift may both be huge and nearly cancel (a sink far above every logit): their sum is taken first.
+      const LogSumExp<Scalar>& total = totals[i * heads + h];
+      const Scalar offset = total.top + shift[i];
+      for (Index g = 0; g < z.cols(); ++g) tile.teacher(i, candidates[i][g]) += exp((z(h, g) - offset) - total.rest);
+    }
   }
   ctx.communicator.all_reduce_sum(contract::Collective::kF2bTeacherSum, tile.teacher.data(), tile.teacher.size());
   for (Index i = 0; i < tile.count; ++i) {
@@ -127,7 +132,7 @@ void indexer_loss(const Context<Policy>& ctx, const Matrix<typename Policy::Scal
   tile.dscores.setZero(tile.count, ctx.plan.most_entries);
   tile.kl.setZero(tile.count, 1);
   const Scalar weight = loss_row_weight(ctx) * Scalar(ctx.config().loss_scale);
-#pragma omp parallel
+#pragma omp parallel if (worth_threads(tile.count, tile.candidate_stride, 32))
   {
     std::vector<Scalar> scores;
 #pragma omp for schedule(dynamic)

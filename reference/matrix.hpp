@@ -4,6 +4,7 @@
 #include <Eigen/Core>
 
 #include "reference/contract/tensor.hpp"
+#include "reference/threads.hpp"
 
 namespace plumbline::reference {
 

@@ -42,7 +42,7 @@ void output_forward(const Context<Policy>& ctx, const TokenBlock& block,
   const Index dim = ctx.config().head_dim, rows = attn_out.rows();
   const OutputShard<Policy> shard(ctx);
   a.derotated = attn_out;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_threads(block.count(), ctx.heads.count, ctx.config().rope_dim, 2))
   for (Index r = 0; r < block.count(); ++r)
     for (Index h = 0; h < ctx.heads.count; ++h)
       ctx.rope.rotate_back(a.derotated.row(r).data() + h * dim, dim, block.position[r]);
@@ -95,7 +95,7 @@ void output_cotangents(const Context<Policy>& ctx, const TokenBlock& block,
   ctx.emit_gradient(StageId::kAttnOutDerotated, block.physical, all(d.dderotated), ctx.heads.begin * dim);
 
   d.dattn_out = d.dderotated;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_threads(block.count(), ctx.heads.count, ctx.config().rope_dim, 2))
   for (Index r = 0; r < block.count(); ++r)
     for (Index h = 0; h < ctx.heads.count; ++h)
       ctx.rope.rotate(d.dattn_out.row(r).data() + h * dim, dim, block.position[r]);

@@ -55,19 +55,21 @@ void pool_vjp(const Scalar* weight, const Scalar* value, const Scalar* pooled, c
   }
 }
 
-/// Dense Jacobian for one channel: [1, 2 * slots], first d pooled / d value = w, then d pooled / d logit = w (v -
-/// pooled).
+/// Dense Jacobian with respect to the values [slots, width], then the logits [slots, width] (bias included):
+/// [width, 2 * slots * width], dpooled[c]/dvalue[k,c] = w[k,c], dpooled[c]/dlogit[k,c] = w[k,c] (value[k,c] -
+/// pooled[c]), zero between different channels.
 template <typename Scalar>
-Matrix<Scalar> pooling_jacobian(const Vector<Scalar>& value, const Vector<Scalar>& logit) {
-  using std::exp;
-  const Index n = value.size();
-  const Vector<Scalar> weight =
-      (logit.array() - logit.maxCoeff()).exp() / (logit.array() - logit.maxCoeff()).exp().sum();
-  const Scalar pooled = weight.dot(value);
-  Matrix<Scalar> jacobian(1, 2 * n);
-  for (Index k = 0; k < n; ++k) {
-    jacobian(0, k) = weight[k];
-    jacobian(0, n + k) = weight[k] * (value[k] - pooled);
+Matrix<Scalar> pooling_jacobian(ConstMatrixMap<Scalar> value, ConstMatrixMap<Scalar> logit) {
+  const Index slots = value.rows(), width = value.cols();
+  Matrix<Scalar> jacobian = Matrix<Scalar>::Zero(width, 2 * slots * width);
+  for (Index c = 0; c < width; ++c) {
+    Vector<Scalar> weight = (logit.col(c).array() - logit.col(c).maxCoeff()).exp();
+    weight /= weight.sum();
+    const Scalar pooled = weight.dot(value.col(c));
+    for (Index k = 0; k < slots; ++k) {
+      jacobian(c, k * width + c) = weight[k];
+      jacobian(c, (slots + k) * width + c) = weight[k] * (value(k, c) - pooled);
+    }
   }
   return jacobian;
 }

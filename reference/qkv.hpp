@@ -34,7 +34,7 @@ void query_forward(const Context<Policy>& ctx, const TokenBlock& block, QueryAct
 
   a.q_latent.resize(rows, rank);
   const Scalar* gain = ctx.vector(WeightId::kQNorm);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_threads(rows, rank, 4))
   for (Index r = 0; r < rows; ++r) rms_norm(a.q_down.row(r).data(), gain, ctx.eps(), rank, a.q_latent.row(r).data());
   ctx.emit(StageId::kQLatent, block.physical, all(a.q_latent));
 
@@ -46,7 +46,7 @@ void query_forward(const Context<Policy>& ctx, const TokenBlock& block, QueryAct
 
   a.q.resize(rows, a.q_up.cols());
   a.q.bottomRows(rows - block.count()).setZero();
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_threads(block.count(), ctx.heads.count, dim, 4))
   for (Index r = 0; r < block.count(); ++r)
     for (Index h = 0; h < ctx.heads.count; ++h) {
       Scalar* q = a.q.row(r).data() + h * dim;
@@ -68,7 +68,7 @@ void query_backward(const Context<Policy>& ctx, const TokenBlock& block,
   const Index rank = c.q_lora_rank, dim = c.head_dim, rows = a.x.rows();
   ctx.emit_gradient(StageId::kQ, block.physical, all(dq), ctx.heads.begin * dim);
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_threads(block.count(), ctx.heads.count, dim, 8))
   for (Index r = 0; r < block.count(); ++r)
     for (Index h = 0; h < ctx.heads.count; ++h) {
       Scalar* d = dq.row(r).data() + h * dim;
@@ -112,7 +112,7 @@ void key_forward(const Context<Policy>& ctx, const TokenBlock& block, const Matr
   project(ctx.policy, DatasetId::forward(StageId::kKvProj), kv_proj, all(x), ctx.weight(WeightId::kWkv));
   ctx.emit(StageId::kKvProj, block.physical, kv_proj);
   auto kv = rows_of(a.kv, first, block.count());
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_threads(block.count(), dim, 4))
   for (Index r = 0; r < block.count(); ++r) {
     rms_norm(kv_proj.row(r).data(), ctx.vector(WeightId::kKvNorm), ctx.eps(), dim, kv.row(r).data());
     ctx.rope.rotate(kv.row(r).data(), dim, block.position[r]);

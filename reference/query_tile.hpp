@@ -32,17 +32,17 @@ struct QueryTile {
   std::vector<Index> positions;  ///< t of each
   std::vector<QueryKeys> keys;
 
-  Matrix<Scalar> scores;     ///< index_scores [count, n_max]; -inf where not visible
-  Matrix<Scalar> logits;     ///< z, one row a query: [count, heads * key_stride]; p after the backward pass
-  Matrix<Scalar> dlogits;    ///< dz * D^(-1/2), like logits
-  Matrix<Scalar> lse;        ///< attn_lse [count, heads]
-  Matrix<Scalar> dsink;      ///< each query's contribution [count, heads]
-  Matrix<Scalar> log_share;  ///< z - L of the candidates [count, heads * candidate_stride]
-  Matrix<Scalar> teacher;    ///< [count, n_max]
-  Matrix<Scalar> predict;    ///< [count, n_max]
-  Matrix<Scalar> kl;         ///< [count, 1]
-  Matrix<Scalar> dscores;    ///< [count, n_max]
-  Matrix<Scalar> drelu;      ///< cotangent of index_q . index_k, [count, Hi * candidate_stride]
+  Matrix<Scalar> scores;            ///< index_scores [count, n_max]; -inf where not visible
+  Matrix<Scalar> logits;            ///< z, one row a query: [count, heads * key_stride]; p after the backward pass
+  Matrix<Scalar> dlogits;           ///< dz * D^(-1/2), like logits
+  Matrix<Scalar> lse;               ///< attn_lse [count, heads]
+  Matrix<Scalar> dsink;             ///< each query's contribution [count, heads]
+  Matrix<Scalar> candidate_logits;  ///< z of the loss's candidates [count, heads * candidate_stride]
+  Matrix<Scalar> teacher;           ///< [count, n_max]
+  Matrix<Scalar> predict;           ///< [count, n_max]
+  Matrix<Scalar> kl;                ///< [count, 1]
+  Matrix<Scalar> dscores;           ///< [count, n_max]
+  Matrix<Scalar> drelu;             ///< cotangent of index_q . index_k, [count, Hi * candidate_stride]
 
   MatrixMap<Scalar> logits_of(Index i) {
     return map(logits.data() + i * logits.cols(), head_count, keys[i].keys(), key_stride);

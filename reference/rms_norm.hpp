@@ -51,4 +51,13 @@ Matrix<Scalar> rms_norm_jacobian(const Scalar* x, const Scalar* gain, Scalar eps
   return jacobian;
 }
 
+/// Dense Jacobian with respect to the gain: dy_i/dgain_j = x_i rho [i = j], [n, n].
+template <typename Scalar>
+Matrix<Scalar> rms_norm_gain_jacobian(const Scalar* x, Scalar eps, Index n) {
+  const Scalar rho = inverse_rms(x, n, eps);
+  Matrix<Scalar> jacobian = Matrix<Scalar>::Zero(n, n);
+  for (Index i = 0; i < n; ++i) jacobian(i, i) = x[i] * rho;
+  return jacobian;
+}
+
 }  // namespace plumbline::reference

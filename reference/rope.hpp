@@ -43,7 +43,7 @@ class RopeTable {
       : pairs_(config.rope_dim / 2), cos_(positions, pairs_), sin_(positions, pairs_) {
     using std::cos, std::sin;
     const Vector<Scalar> f = rope_frequencies<Scalar>(config);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_threads(positions, pairs_, 64))
     for (Index t = 0; t < positions; ++t)
       for (Index j = 0; j < pairs_; ++j) {
         cos_(t, j) = cos(Scalar(t) * f[j]);

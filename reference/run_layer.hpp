@@ -11,8 +11,8 @@ namespace plumbline::reference {
 /// One rank's part of a layer: heads in whole output groups (tensor parallel), rows (context parallel), and the other
 /// ranks behind the communicator. The problem is the whole one on every rank.
 ///
-/// Results have full shapes; what belongs to other ranks stays at its fill value. With `rows`, the gradients of weights,
-/// hidden, kv and kv_proj are this rank's contributions: adding up the ranks gives the whole.
+/// Results have full shapes; what belongs to other ranks stays at its fill value. With `rows`, the gradients of
+/// weights, hidden, kv and kv_proj are this rank's contributions: adding up the ranks gives the whole.
 template <typename Scalar>
 struct Shard {
   HeadRange heads;                                         ///< count 0: all heads

@@ -7,17 +7,32 @@
 
 namespace plumbline::reference {
 
-/// log(exp(sink) + sum_j exp(z[j])) over n logits, without overflow. sink = -inf acts as no sink; sink = +inf gives
-/// +inf. -inf only if there is neither a logit nor a sink.
+/// log(exp(sink) + sum_j exp(z[j])) as top + rest, top the largest of the terms and rest in [0, log(n + 1)]: a caller
+/// that subtracts two of these keeps the digits that their sum would have rounded away.
 template <typename Scalar>
-Scalar sink_log_sum_exp(const Scalar* z, Index n, Scalar sink) {
+struct LogSumExp {
+  Scalar top;
+  Scalar rest;
+
+  Scalar value() const { return top + rest; }
+};
+
+/// Over n logits, without overflow. sink = -inf acts as no sink; sink = +inf gives +inf; -inf only if there is neither
+/// a logit nor a sink (then, and for +inf, rest is 0).
+template <typename Scalar>
+LogSumExp<Scalar> split_log_sum_exp(const Scalar* z, Index n, Scalar sink) {
   using std::exp, std::log;
   Scalar top = sink;
   for (Index j = 0; j < n; ++j) top = std::max(top, z[j]);
-  if (std::isinf(top)) return top;
+  if (std::isinf(top)) return {top, Scalar(0)};
   Scalar lane[kLanes] = {};
   for (Index j = 0; j < n; ++j) lane[j % kLanes] += exp(z[j] - top);
-  return top + log(detail::add_lanes(lane) + exp(sink - top));
+  return {top, log(detail::add_lanes(lane) + exp(sink - top))};
+}
+
+template <typename Scalar>
+Scalar sink_log_sum_exp(const Scalar* z, Index n, Scalar sink) {
+  return split_log_sum_exp(z, n, sink).value();
 }
 
 /// p[j] = exp(z[j] - lse); all zero when lse = +inf (sink = +inf). p may be z. Sums to less than 1: the sink's share is

@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "reference/contract/nearest.hpp"
 #include "reference/contract/presets.hpp"
 
 namespace plumbline::contract {
@@ -36,22 +37,6 @@ std::string trim(std::string_view text) {
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-/// Levenshtein distance, for "did you mean".
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row.back();
-}
-
 std::vector<std::string> known_keys() {
   std::vector<std::string> names;
   for (const CaseKey& key : case_keys()) names.emplace_back(key.name);
@@ -60,11 +45,8 @@ std::vector<std::string> known_keys() {
 }
 
 Error unknown_key(std::string_view key) {
-  const std::vector<std::string> names = known_keys();
-  const auto nearest = std::min_element(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
-    return edit_distance(key, a) < edit_distance(key, b);
-  });
-  return usage_error("case", "unknown key " + quoted(key) + ", did you mean " + quoted(*nearest) +
+  return usage_error("case", "unknown key " + quoted(key) + ", did you mean " +
+                                 quoted(nearest_names(key, known_keys(), 1).front()) +
                                  "? All keys: plumbline explain case");
 }
 

@@ -7,13 +7,16 @@
 namespace plumbline::contract {
 namespace {
 
+/// Fewer values than this are made by one thread.
+constexpr Index kThreadedValues = 1 << 16;
+
 void fill_rows(const Case& c, const Packing& packing, Problem& problem) {
   const Index width = c.config.hidden;
   const double poison = std::numeric_limits<double>::quiet_NaN();
   problem.hidden = Tensor({packing.tokens(), width}, poison);
   problem.grad_out = Tensor({packing.tokens(), width}, poison);
   for (Index b = 0; b < packing.segments(); ++b) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (packing.lengths[static_cast <std::size_t>(b)] * width > kThreadedValues)
     for (Index t = 0; t < packing.lengths[static_cast<std::size_t>(b)]; ++t) {
       const Index row = packing.offsets[static_cast<std::size_t>(b)] + t;
       for (Index i = 0; i < width; ++i) {
@@ -27,7 +30,7 @@ void fill_rows(const Case& c, const Packing& packing, Problem& problem) {
 
 Tensor make_weight(const Case& c, const Packing& packing, const WeightInfo& weight) {
   Tensor tensor(shape_of(weight.axes, c.config, packing));
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (tensor.size() > kThreadedValues)
   for (Index i = 0; i < tensor.size(); ++i) tensor[i] = weight_value(c.config, c.data, c.seed, weight.id, i);
   if (weight.id == WeightId::kAttnSink && c.sink.value) {
     if (c.sink.head)

@@ -1,0 +1,15 @@
+#pragma once
+#include <CLI/CLI.hpp>
+
+namespace plumbline::tools {
+
+// Each adds one subcommand to the program. A subcommand's callback stores the process exit code in `exit_code`
+// (contract::exit_code of what happened; 0 when all that was asked holds).
+void add_verify_command(CLI::App& app, int& exit_code);
+void add_golden_command(CLI::App& app, int& exit_code);
+void add_list_command(CLI::App& app, int& exit_code);
+void add_explain_command(CLI::App& app, int& exit_code);
+void add_jacobian_command(CLI::App& app, int& exit_code);
+void add_env_command(CLI::App& app, int& exit_code);
+
+}  // namespace plumbline::tools

@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "reference/contract/result.hpp"
+#include "reference/implementations.hpp"
+#include "tools/plumbline/commands.hpp"
+#include "tools/plumbline/console.hpp"
+#include "tools/plumbline/interrupt.hpp"
+
+namespace {
+
+int run(int argc, char** argv) {
+  using namespace plumbline;
+  reference::register_reference_implementations();
+  tools::install_interrupt_handler();
+  CLI::App app{"Plumbline: the conformance suite for DeepSeek-V4 hybrid attention", "plumbline"};
+  app.set_version_flag("--version", std::string("plumbline ") + PLUMBLINE_VERSION);
+  app.require_subcommand(1);
+  app.footer("Examples:\n  plumbline verify\n  plumbline list stages\n  plumbline explain exit-codes");
+  int exit_code = 0;
+  tools::add_verify_command(app, exit_code);
+  tools::add_golden_command(app, exit_code);
+  tools::add_list_command(app, exit_code);
+  tools::add_explain_command(app, exit_code);
+  tools::add_jacobian_command(app, exit_code);
+  tools::add_env_command(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return tools::report_error(
+        contract::usage_error("command line", std::string(error.what()) + "; see plumbline --help"));
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using plumbline::contract::ErrorCode;
+  int code = 0;
+  try {
+    code = run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    code = plumbline::tools::report_error({ErrorCode::kMemory, "ran out of memory", "plumbline"});
+  } catch (const std::exception& error) {
+    code = plumbline::tools::report_error(
+        {ErrorCode::kInternal, std::string(error.what()) + ". This is a bug: please report it.", "plumbline"});
+  }
+  if (std::fflush(stdout) != 0)
+    return plumbline::tools::report_error({ErrorCode::kFile, "cannot write standard output", "plumbline"});
+  return code;
+}

@@ -1,0 +1,57 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compare/golden_rule.hpp"
+#include "reference/contract/case.hpp"
+#include "reference/contract/implementation.hpp"
+
+namespace plumbline::tools {
+
+/// What became of one case with one implementation. Only kPassed is a pass.
+enum class Outcome { kPassed, kFailed, kDeclined, kError, kNothingChecked };
+
+std::string_view word_for(Outcome outcome);
+
+/// How cases are run.
+struct RunOptions {
+  std::optional<contract::DatasetSet> only;  ///< restricts what is compared
+  int repeat = 1;                            ///< runs whose results must be equal bit for bit
+  double max_memory_bytes = 0;               ///< 0: no limit
+  std::function<void(double)> progress;
+  std::function<bool()> cancelled;
+};
+
+/// One row of the verdict table.
+struct CaseVerdict {
+  std::string case_text;
+  std::string implementation;
+  std::string truth;  ///< what it was compared with
+  Outcome outcome = Outcome::kNothingChecked;
+  std::vector<compare::DatasetVerdict> datasets;
+  std::vector<std::string> absent;         ///< datasets of the layer that the truth does not hold
+  std::optional<contract::Error> problem;  ///< why it was declined or could not be judged
+  double seconds = 0;
+
+  const compare::DatasetVerdict* worst() const;        ///< largest share of its limit
+  const compare::DatasetVerdict* first_wrong() const;  ///< in the order of computation
+  contract::Index compared() const;
+  contract::Index failed() const;
+};
+
+/// Runs one case with one implementation and judges the results: against the file's own for a `file=` case, else
+/// against the wide-type reference (the double one if the implementation is the wide one).
+CaseVerdict run_case(const contract::Case& item, const contract::Implementation& implementation,
+                     const RunOptions& options);
+
+/// Estimated peak bytes of run_case.
+contract::Result<double> estimate_memory_bytes(const contract::Case& item,
+                                               const contract::Implementation& implementation);
+
+/// Exit code of a whole run: 1 if anything failed, else the code of the first error, else 6 if all was declined, else 3
+/// if nothing was checked, else 0.
+int exit_code_of(const std::vector<CaseVerdict>& verdicts);
+
+}  // namespace plumbline::tools

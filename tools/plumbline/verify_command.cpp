@@ -1,0 +1,242 @@
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "reference/contract/suite.hpp"
+#include "tools/plumbline/commands.hpp"
+#include "tools/plumbline/console.hpp"
+#include "tools/plumbline/interrupt.hpp"
+#include "tools/plumbline/report.hpp"
+#include "tools/plumbline/verdicts.hpp"
+
+namespace plumbline::tools {
+
+using namespace contract;
+
+namespace {
+
+struct VerifyOptions {
+  std::vector<std::string> cases, suites, implementations, stages;
+  std::string filter, shard, json, max_memory;
+  int jobs = 1, repeat = 1;
+  bool dry_run = false, quiet = false, verbose = false;
+};
+
+/// One thing to do: a case with an implementation.
+struct Job {
+  Case item;
+  const Implementation* implementation;
+};
+
+Result<std::vector<Case>> collect_cases(const VerifyOptions& options) {
+  std::vector<Case> cases;
+  for (const std::string& text : options.cases) {
+    auto parsed = parse_cases(text);
+    if (!parsed) return parsed.error();
+    cases.insert(cases.end(), parsed->begin(), parsed->end());
+  }
+  std::vector<std::string> suites = options.suites;
+  if (suites.empty() && options.cases.empty()) suites.push_back("smoke");
+  for (const std::string& suite : suites) {
+    const bool is_path = suite.ends_with(".suite");
+    const std::size_t slash = suite.rfind('/');
+    const std::string folder = !is_path                     ? PLUMBLINE_SUITE_DIR
+                               : slash == std::string::npos ? "."
+                                                            : suite.substr(0, slash);
+    const std::string file = slash == std::string::npos ? suite : suite.substr(slash + 1);
+    auto entries = load_suite(folder, is_path ? file.substr(0, file.size() - 6) : suite);
+    if (!entries) return entries.error();
+    for (SuiteEntry& entry : *entries) cases.push_back(std::move(entry.item));
+  }
+  return cases;
+}
+
+Result<std::vector<const Implementation*>> collect_implementations(const VerifyOptions& options) {
+  std::vector<const Implementation*> found;
+  for (const std::string& name : options.implementations) {
+    const Implementation* implementation = find_implementation(name);
+    if (!implementation) {
+      std::string known;
+      for (const Implementation* other : implementations()) known += (known.empty() ? "" : ", ") + other->name();
+      return usage_error("--impl", "unknown implementation '" + name + "', allowed: " + known);
+    }
+    found.push_back(implementation);
+  }
+  if (found.empty()) found.push_back(find_implementation("reference"));
+  return found;
+}
+
+Result<std::optional<DatasetSet>> collect_stages(const VerifyOptions& options) {
+  if (options.stages.empty()) return std::optional<DatasetSet>();
+  DatasetSet only;
+  for (const std::string& name : options.stages) {
+    if (const auto stage = find_stage(name)) {
+      only.set(DatasetId::forward(*stage).index());
+      only.set(DatasetId::gradient(*stage).index());
+    } else if (const auto weight = find_weight(name)) {
+      only.set(DatasetId::gradient(*weight).index());
+    } else if (const auto dataset = find_dataset(name)) {
+      only.set(dataset->index());
+    } else {
+      return usage_error("--stage",
+                         "unknown stage '" + name + "'; known ones: plumbline list stages, plumbline list weights");
+    }
+  }
+  return std::optional<DatasetSet>(only);
+}
+
+/// "2/5" keeps every fifth job, starting with the second.
+Status apply_shard(const std::string& shard, std::vector<Job>& jobs) {
+  if (shard.empty()) return {};
+  int index = 0, count = 0;
+  char rest = 0;
+  if (std::sscanf(shard.c_str(), "%d/%d%c", &index, &count, &rest) != 2 || count < 1 || index < 1 || index > count)
+    return usage_error("--shard", "got '" + shard + "', allowed: i/n with 1 <= i <= n, as in 2/5");
+  std::vector<Job> kept;
+  for (std::size_t i = static_cast<std::size_t>(index - 1); i < jobs.size(); i += static_cast<std::size_t>(count))
+    kept.push_back(jobs[i]);
+  jobs = std::move(kept);
+  return {};
+}
+
+Result<std::vector<Job>> collect_jobs(const VerifyOptions& options) {
+  auto cases = collect_cases(options);
+  if (!cases) return cases.error();
+  auto chosen = collect_implementations(options);
+  if (!chosen) return chosen.error();
+  std::vector<Job> jobs;
+  for (const Case& item : *cases)
+    for (const Implementation* implementation : *chosen)
+      if (print(item).find(options.filter) != std::string::npos) jobs.push_back({item, implementation});
+  if (auto status = apply_shard(options.shard, jobs); !status) return status.error();
+  return jobs;
+}
+
+int dry_run(const std::vector<Job>& jobs) {
+  TextTable table({"case", "implementation", ">memory"});
+  for (const Job& job : jobs) {
+    auto bytes = estimate_memory_bytes(job.item, *job.implementation);
+    if (!bytes) return report_error(bytes.error());
+    table.add(
+        {print(job.item), job.implementation->name(), job.item.file.empty() ? human_bytes(*bytes) : "by the file"});
+  }
+  fmt::print("{}{} runs, none done (--dry-run)\n", table.plain(), jobs.size());
+  return jobs.empty() ? exit_code(ErrorCode::kNothing) : 0;
+}
+
+/// Runs the jobs on `threads` workers; verdicts come back in the order of the jobs.
+std::vector<CaseVerdict> run_jobs(const std::vector<Job>& jobs, const VerifyOptions& options, RunOptions run) {
+  std::vector<CaseVerdict> verdicts(jobs.size());
+  std::vector<char> done(jobs.size(), 0);
+  std::atomic<std::size_t> next = 0, finished = 0;
+  std::mutex console;
+  ProgressBar bar(options.quiet);
+  const int workers = std::max(1, std::min<int>(options.jobs, static_cast<int>(jobs.size())));
+  const int threads = std::max(1, omp_get_max_threads() / workers);
+  run.cancelled = interrupted;
+  const auto work = [&] {
+    omp_set_num_threads(threads);
+    for (std::size_t i = next++; i < jobs.size() && !interrupted(); i = next++) {
+      const std::string text = print(jobs[i].item);
+      RunOptions mine = run;
+      mine.progress = [&](double fraction) {
+        const std::lock_guard lock(console);
+        bar.show((static_cast<double>(finished) + fraction) / static_cast<double>(jobs.size()), text);
+      };
+      if (options.verbose) {
+        const std::lock_guard lock(console);
+        bar.clear();
+        fmt::print("plumbline verify '{}' --impl {}\n", text, jobs[i].implementation->name());
+        std::fflush(stdout);
+      }
+      verdicts[i] = run_case(jobs[i].item, *jobs[i].implementation, mine);
+      done[i] = 1;
+      ++finished;
+    }
+  };
+  std::vector<std::thread> pool;
+  for (int w = 1; w < workers; ++w) pool.emplace_back(work);
+  work();
+  for (std::thread& thread : pool) thread.join();
+  std::vector<CaseVerdict> kept;
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    if (done[i]) kept.push_back(std::move(verdicts[i]));
+  return kept;
+}
+
+int verify(const VerifyOptions& options) {
+  auto jobs = collect_jobs(options);
+  if (!jobs) return report_error(jobs.error());
+  auto only = collect_stages(options);
+  if (!only) return report_error(only.error());
+  if (options.dry_run) return dry_run(*jobs);
+  RunOptions run;
+  run.only = *only;
+  run.repeat = options.repeat;
+  run.max_memory_bytes = 0.8 * available_memory_bytes();
+  if (!options.max_memory.empty()) {
+    auto bytes = parse_bytes(options.max_memory);
+    if (!bytes) return report_error(bytes.error());
+    run.max_memory_bytes = *bytes;
+  }
+  run.max_memory_bytes /= std::max(1, options.jobs);
+  if (jobs->empty())
+    return report_error(
+        {ErrorCode::kNothing, "no case is left after --filter and --shard: nothing was checked", "verify"});
+
+  const std::vector<CaseVerdict> verdicts = run_jobs(*jobs, options, run);
+  if (interrupted()) return report_error({ErrorCode::kInterrupted, "interrupted; no report was written", "verify"});
+  const int code = exit_code_of(verdicts);
+  if (!options.quiet) fmt::print("{}", verdict_table(verdicts));
+  for (const CaseVerdict& v : verdicts) {
+    if (v.outcome == Outcome::kFailed) fmt::print("\n{}", failure_report(v));
+    if (v.problem)
+      fmt::print("\n{}  {}  impl={}\n  {}\n", coloured(word_for(v.outcome)), v.case_text, v.implementation,
+                 v.problem->text());
+  }
+  fmt::print("\n{}\n", summary_line(verdicts));
+  if (!options.json.empty())
+    if (auto status = write_report(options.json, verdicts, code); !status) return report_error(status.error());
+  return code;
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<VerifyOptions>();
+  CLI::App* command =
+      app.add_subcommand("verify", "Run conformance cases against implementations and judge every stage and gradient");
+  command->add_option("case", options->cases, "Case strings (sweeps allowed), as in 'csa,seq=37+3,pad=8'");
+  command->add_option("--suite", options->suites,
+                      "Suite by name (plumbline list suites) or a path ending in .suite; default: smoke");
+  command->add_option("--impl", options->implementations,
+                      "Implementation (plumbline list implementations); default: reference");
+  command->add_option("--stage", options->stages,
+                      "Compare only this stage, weight gradient or dataset; may be given again");
+  command->add_option("--filter", options->filter, "Keep cases whose printed form contains this text");
+  command->add_option("-j,--jobs", options->jobs, "Cases at a time; threads are shared among them")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--shard", options->shard, "i/n: run the i-th of n parts of the list");
+  command->add_flag("--dry-run", options->dry_run, "List cases with their memory estimate, run nothing");
+  command->add_option("--repeat", options->repeat, "Run each case n times and demand equal bits")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--json", options->json, "Write a JSON report (docs/report.schema.json)");
+  command->add_option("--max-memory", options->max_memory,
+                      "Refuse cases that need more, as in 8G; default: 80 % of what is available");
+  command->add_flag("-q,--quiet", options->quiet, "Print failures and the summary only");
+  command->add_flag("-v,--verbose", options->verbose, "Print each case's command before it runs");
+  command->footer(
+      "Examples:\n"
+      "  plumbline verify\n"
+      "  plumbline verify 'csa,seq=37+3+4,pad=8' 'hca' --repeat 2\n"
+      "  plumbline verify 'csa|hca,seq=8..12' --stage compressed_kv -j 2\n"
+      "  plumbline verify --suite smoke --filter csa --dry-run\n"
+      "Exit codes: plumbline explain exit-codes");
+  command->callback([options, &exit_code] { exit_code = verify(*options); });
+}
+
+}  // namespace plumbline::tools
