@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "golden/golden_file.hpp"
 #include "golden/manifest.hpp"
@@ -99,6 +100,36 @@ int make(const GoldenOptions& options) {
   return 0;
 }
 
+/// What the manifest beside a file has against it; nothing where there is no manifest.
+Result<std::optional<std::string>> manifest_fault(const std::string& path) {
+  const fs::path file(path);
+  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
+  std::error_code ignored;
+  if (!fs::exists(fs::path(folder) / golden::kManifestName, ignored)) return std::optional<std::string>();
+  auto manifest = golden::load_manifest(folder);
+  if (!manifest) return manifest.error();
+  auto faults = golden::verify_checksums(*manifest, folder);
+  if (!faults) return faults.error();
+  for (const golden::ManifestFault& fault : *faults)
+    if (fault.name == file.filename().string()) return std::optional<std::string>(fault.message);
+  return std::optional<std::string>();
+}
+
+/// Files that are not what their folder's manifest records; prints each. Errors of a manifest are printed as well.
+int check_manifests(const std::vector<std::string>& paths) {
+  int code = 0;
+  for (const std::string& path : paths) {
+    auto fault = manifest_fault(path);
+    if (!fault) return report_error(fault.error());
+    if (*fault) {
+      fmt::print("{}  {}: {}; goldens change with 'plumbline golden make --manifest --replace --reason ...'\n",
+                 coloured("FAIL"), path, **fault);
+      code = exit_code(ErrorCode::kCheckFailed);
+    }
+  }
+  return code;
+}
+
 int verify(const GoldenOptions& options) {
   std::vector<CaseVerdict> verdicts;
   RunOptions run;
@@ -130,7 +161,8 @@ int verify(const GoldenOptions& options) {
     if (v.problem) report_error(*v.problem);
   }
   fmt::print("\n{}\n", summary_line(verdicts));
-  const int code = exit_code_of(verdicts);
+  int code = exit_code_of(verdicts);
+  if (const int manifest_code = check_manifests(options.items); code == 0) code = manifest_code;
   if (!options.json.empty())
     if (auto status = write_report(options.json, verdicts, code); !status) return report_error(status.error());
   return code;
