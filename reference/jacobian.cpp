@@ -17,6 +17,7 @@ using namespace contract;
 namespace {
 
 constexpr Index kMaxJacobianElements = Index{1} << 24;
+constexpr double kMaxProblemBytes = 0x1p30;
 
 using Values = std::vector<double>;
 using Maps = std::vector<JacobianMap>;
@@ -202,16 +203,17 @@ Index last_row(const Packing& packing, Index ratio, bool sees_entry) {
   return -1;
 }
 
-Status check_size(const LayerConfig& c) {
-  const double pooled = static_cast<double>(c.head_dim) * static_cast<double>(2 * c.coff() * c.ratio * c.head_dim);
-  const double norm = 2.0 * static_cast<double>(std::max(c.head_dim, c.q_lora_rank));
-  if (std::max(pooled, norm * norm / 2) <= static_cast<double>(kMaxJacobianElements)) return {};
-  return usage_error("jacobian", "a dense matrix of this case would have more than " +
-                                     std::to_string(kMaxJacobianElements) + " elements; take a case of model=tiny");
+/// Dense matrices are for small cases; refuses what would not fit before anything is allocated.
+Status check_size(const Case& c) {
+  const double dim = static_cast<double>(std::max(c.config.head_dim, c.config.q_lora_rank));
+  const double slots = static_cast<double>(c.config.coff() * std::max(c.config.ratio, Index{1}));
+  if (2 * slots * dim * dim <= static_cast<double>(kMaxJacobianElements) && problem_bytes(c) <= kMaxProblemBytes)
+    return {};
+  return usage_error("jacobian", print(c) + " is too large for dense matrices; take a case of model=tiny");
 }
 
 Result<Scene> make_scene(const Case& c, bool sees_entry) {
-  if (auto status = check_size(c.config); !status) return status.error();
+  if (auto status = check_size(c); !status) return status.error();
   auto problem = make_problem(c);
   if (!problem) return problem.error();
   const Index row = last_row(problem->packing, c.config.ratio, sees_entry);
@@ -242,6 +244,8 @@ Result<std::vector<JacobianReport>> jacobian(std::string_view name, const Case& 
     return usage_error("jacobian", "unknown map or stage '" + std::string(name) + "', did you mean '" +
                                        nearest_names(name, jacobian_names(), 1).front() + "'? Allowed: " + known);
   }
+  if (!c.file.empty())
+    return usage_error("jacobian", "takes a case whose values are generated, got 'file=" + c.file + "'");
   if (!present(entry->presence, c.config))
     return usage_error("jacobian", "'" + std::string(name) + "' does not occur in " + print(c) + "; try a csa case");
   auto scene = make_scene(c, entry->presence != Presence::kAlways);

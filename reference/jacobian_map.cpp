@@ -28,9 +28,15 @@ Values<double> joined(Values<double> a, const Values<double>& b) {
   return a;
 }
 
+double largest(const Values<double>& values) {
+  double top = 0;
+  for (const double value : values) top = std::max(top, std::abs(value));
+  return top;
+}
+
 /// Largest of the errors seen; one that is not finite counts as +inf.
-void raise(double& largest, double error) {
-  largest = std::isfinite(error) ? std::max(largest, error) : std::numeric_limits<double>::infinity();
+void raise(double& worst, double error) {
+  worst = std::isfinite(error) ? std::max(worst, error) : std::numeric_limits<double>::infinity();
 }
 
 /// Cotangents to compare with: every unit vector, then `kRandomCotangents` vectors of random signs.
@@ -53,16 +59,14 @@ Values<double> cotangent(Index which, Index outputs) {
 
 double vjp_error(const JacobianMap& map) {
   const Index outputs = map.dense.rows(), inputs = map.dense.cols();
-  double largest = 0, error = 0;
+  double error = 0;
   for (Index which = 0; which < outputs + kRandomCotangents; ++which) {
     const Values<double> g = cotangent(which, outputs), vjp = map.vjp(g);
     const Vector<double> product = map.dense.transpose() * Eigen::Map<const Vector<double>>(g.data(), outputs);
-    for (Index i = 0; i < inputs; ++i) {
-      raise(error, std::abs(product[i] - vjp[at_index(i)]));
-      raise(largest, std::abs(vjp[at_index(i)]));
-    }
+    const double length = which < outputs ? 1 : std::sqrt(static_cast<double>(outputs));
+    for (Index i = 0; i < inputs; ++i) raise(error, std::abs(product[i] - vjp[at_index(i)]) / length);
   }
-  return error == 0 ? 0 : error / largest;
+  return error == 0 ? 0 : error / map.scale;
 }
 
 /// Inputs cut into sets of which no two reach the same output, by the dense Jacobian's zeros: one evaluation serves a
@@ -115,7 +119,7 @@ double difference_error(const JacobianMap& map) {
       raise(error, static_cast<double>(std::abs(slope - dense)));
     }
   }
-  return error == 0 ? 0 : error / map.dense.cwiseAbs().maxCoeff();
+  return error == 0 ? 0 : error / map.scale;
 }
 
 }  // namespace
@@ -137,6 +141,7 @@ JacobianMap rope_map(const LayerConfig& config, std::vector<double> x, Index t, 
                                      : "y = R(t f) x on the last rope_dim channels; vjp R(-t f)",
                   .x = std::move(x),
                   .dense = {},
+                  .scale = 1,
                   .vjp = [=](const Values<double>& g) { return apply(table, g, !inverse); },
                   .value = [=](const Values<long double>& y) { return apply(wide, y, inverse); }};
   map.dense = table.jacobian(static_cast<Index>(map.x.size()), t, inverse);
@@ -153,6 +158,7 @@ JacobianMap rms_norm_map(double eps, const std::vector<double>& x, const std::ve
                   .x = joined(x, gain),
                   .length = 1 / inverse_rms(x.data(), n, eps),
                   .dense = rms_norm_jacobian(x.data(), weighted ? gain.data() : nullptr, eps, n),
+                  .scale = inverse_rms(x.data(), n, eps) * (weighted ? largest(gain) : 1),
                   .vjp =
                       [=](const Values<double>& g) {
                         Values<double> d = zeros(weighted ? 2 * n : n);
@@ -169,6 +175,7 @@ JacobianMap rms_norm_map(double eps, const std::vector<double>& x, const std::ve
   if (weighted) {
     map.dense.conservativeResize(n, 2 * n);
     map.dense.rightCols(n) = rms_norm_gain_jacobian(x.data(), eps, n);
+    map.scale = std::max(map.scale, largest(x) * inverse_rms(x.data(), n, eps));
   }
   return map;
 }
@@ -184,6 +191,7 @@ JacobianMap hadamard_map(std::vector<double> x, std::string at) {
           .formula = "y = H x / sqrt(n), H[a,b] = (-1)^popcount(a & b); its own inverse and vjp",
           .x = std::move(x),
           .dense = hadamard_jacobian<double>(n),
+          .scale = 1 / std::sqrt(static_cast<double>(n)),
           .vjp = [=](const Values<double>& g) { return apply(g); },
           .value = [=](const Values<long double>& y) { return apply(y); }};
 }
@@ -198,6 +206,7 @@ JacobianMap sink_softmax_map(std::vector<double> logits, double sink, std::strin
           .formula = "p_j = exp(z_j - lse), lse = log(exp(sink) + sum exp(z)); inputs z, then the sink",
           .x = joined(logits, {sink}),
           .dense = sink_softmax_jacobian(logits.data(), n, sink),
+          .scale = largest(p),
           .vjp =
               [=](const Values<double>& g) {
                 Values<double> d = zeros(n + 1);
@@ -228,12 +237,20 @@ JacobianMap pooling_map(const std::vector<double>& values, const std::vector<dou
     return pooled;
   };
   const Values<double> x = joined(values, logits);
+  Matrix<double> shares;
+  const Values<double> center = pooled_of(x, shares);
+  double scale = 0;
+  for (Index k = 0; k < slots; ++k)
+    for (Index c = 0; c < width; ++c)
+      scale = std::max(scale,
+                       shares(k, c) * (1 + std::abs(values[at_index(k * width + c)]) + std::abs(center[at_index(c)])));
   return {
       .name = "pooling",
       .at = std::move(at),
       .formula = "y[c] = sum_slot softmax_slot(s)[slot,c] a[slot,c]; inputs a [slots, width], then s [slots, width]",
       .x = x,
       .dense = pooling_jacobian(map(values.data(), slots, width), map(logits.data(), slots, width)),
+      .scale = scale,
       .vjp =
           [=](const Values<double>& g) {
             Matrix<double> weight;

@@ -13,9 +13,10 @@ namespace plumbline::reference {
 /// A map R^inputs -> R^outputs at the point `x`, with everything that the reference knows of its derivative.
 struct JacobianMap {
   std::string name, at, formula;
-  std::vector<double> x;                                               ///< all inputs, one after another
-  double length = 1;                                                   ///< change of an input over which it bends
-  Matrix<double> dense;                                                ///< [outputs, inputs]
+  std::vector<double> x;  ///< all inputs, one after another
+  double length = 1;      ///< change of an input over which it bends
+  Matrix<double> dense;   ///< [outputs, inputs]
+  double scale = 0;       ///< largest |element| of it, the terms of its formula by absolute value: what rounds
   std::function<std::vector<double>(const std::vector<double>&)> vjp;  ///< cotangent of outputs -> of inputs
   std::function<std::vector<long double>(const std::vector<long double>&)> value;
 };
