@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "compare/specified.hpp"
+#include "reference/contract/specified.hpp"
 
 namespace plumbline::compare {
 

@@ -16,6 +16,7 @@
 #include "reference/contract/regime.hpp"
 #include "reference/contract/result.hpp"
 #include "reference/contract/results.hpp"
+#include "reference/contract/specified.hpp"
 #include "reference/contract/stage.hpp"
 #include "reference/contract/suite.hpp"
 #include "reference/contract/tensor.hpp"

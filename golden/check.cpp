@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "reference/contract/specified.hpp"
+
 namespace plumbline::golden {
 namespace {
 
@@ -15,20 +17,9 @@ using contract::file_error;
 using contract::Index;
 using contract::Packing;
 using contract::Problem;
-using contract::Role;
 using contract::StageId;
 using contract::Status;
 using contract::Tensor;
-
-/// Whether compressed row `entry` (segment-major) was pooled from real tokens alone.
-bool entry_has_no_padding(const Packing& packing, Index ratio, Index entry) {
-  for (Index b = 0; b < packing.segments(); ++b) {
-    const Index groups = packing.groups(b, ratio);
-    if (entry < groups) return (entry + 1) * ratio <= packing.lengths[static_cast<std::size_t>(b)];
-    entry -= groups;
-  }
-  return false;
-}
 
 /// Entries that the query in this physical row sees; 0 without the query role.
 Index visible_to(const Problem& problem, Index row) {
@@ -54,13 +45,14 @@ Status check_finite(DatasetId id, const Tensor& tensor, const Problem& problem) 
   const bool scalar = tensor.rank() == 0;
   const Index rows = scalar ? 1 : tensor.shape()[0];
   const Index columns = tensor.row_size();
+  const std::vector<bool> specified = contract::specified_rows(id, problem);
   for (Index row = 0; row < rows; ++row) {
     const double* values = tensor.row(row);
     for (Index column = 0; column < columns; ++column) {
       const double value = values[column];
       if (std::isfinite(value)) continue;
       if (std::isinf(value) && legal_infinity(id, problem, row, column, value)) continue;
-      if (!row_is_specified(id, problem, row)) break;
+      if (!specified[static_cast<std::size_t>(row)]) break;
       return Error{ErrorCode::kNonFinite,
                    std::string("holds ") +
                        (std::isnan(value) ? "NaN"
@@ -114,24 +106,6 @@ Status check_result(DatasetId id, const Tensor& tensor, const Problem& problem) 
 }
 
 }  // namespace
-
-bool row_is_specified(DatasetId id, const Problem& problem, Index row) {
-  const auto stage = id.stage();
-  if (!stage) return true;
-  const auto valid = [&] { return problem.packing.row_valid[static_cast<std::size_t>(row)] != 0; };
-  if (id.is_gradient()) {
-    // d kl_rows is a constant of the loss: it says nothing on rows that have no candidate.
-    return *stage != StageId::kKlRows || visible_to(problem, row) > 0;
-  }
-  switch (info(*stage).role) {
-    case Role::kQueryInput: return valid();
-    case Role::kKey: return !problem.packing.is_padding(row);
-    case Role::kEntry: return entry_has_no_padding(problem.packing, problem.config.ratio, row);
-    case Role::kQueryResult:
-    case Role::kBatch: return true;
-  }
-  return true;
-}
 
 Status check(const GoldenFile& golden) {
   if (auto s = validate(golden.problem); !s) return s;

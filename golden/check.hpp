@@ -11,8 +11,4 @@ namespace plumbline::golden {
 /// - `topk`: every row without the query role all -1; in the others visible entries and -1, no entry twice.
 contract::Status check(const GoldenFile& golden);
 
-/// Whether row `row` of a dataset has a specified value there (`compare` judges it only then). Rows are those of axis
-/// 0: tokens, compressed entries, or none for datasets that are one value of the batch.
-bool row_is_specified(contract::DatasetId id, const contract::Problem& problem, contract::Index row);
-
 }  // namespace plumbline::golden

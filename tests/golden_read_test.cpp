@@ -1,5 +1,6 @@
 #include "golden/check.hpp"
 #include "golden_fixture.hpp"
+#include "reference/contract/specified.hpp"
 
 namespace plumbline::golden::test {
 namespace {
@@ -180,7 +181,8 @@ TEST_P(FiniteCheck, NanIsRefusedExactlyWhereAValueIsSpecified) {
       const auto status = check(golden_);
       const bool selection = id == DatasetId::forward(StageId::kTopk);
       const bool legal = std::isinf(bad) && id == DatasetId::forward(StageId::kAttnLse);
-      const bool refused = selection || (!legal && row_is_specified(id, golden_.problem, row));
+      const bool refused =
+          selection || (!legal && contract::specified_rows(id, golden_.problem)[static_cast<std::size_t>(row)]);
       EXPECT_EQ(status.ok(), !refused) << id.path() << " row " << row << " " << bad;
       if (!status) {
         EXPECT_EQ(status.error().code, selection ? ErrorCode::kFile : ErrorCode::kNonFinite);
@@ -200,7 +202,9 @@ TEST(GoldenCheck, SpecifiedPlacesFollowTheLayout) {
   const auto golden = read(oracle("csa_row_mask_nan"));
   ASSERT_TRUE(golden.ok());
   const auto& problem = golden->problem;  // segments [0,21)+3, [24,27)+5, [32,50)+6; ratio 4
-  const auto specified = [&](DatasetId id, Index row) { return row_is_specified(id, problem, row); };
+  const auto specified = [&](DatasetId id, Index row) {
+    return bool(contract::specified_rows(id, problem)[static_cast<std::size_t>(row)]);
+  };
   // Row 1 is masked, row 22 is padding.
   EXPECT_TRUE(specified(DatasetId::forward(StageId::kQ), 0));
   EXPECT_FALSE(specified(DatasetId::forward(StageId::kQ), 1));

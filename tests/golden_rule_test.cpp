@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "compare/specified.hpp"
+#include "reference/contract/specified.hpp"
 #include "reference/contract/case.hpp"
 #include "reference/exact.hpp"
 

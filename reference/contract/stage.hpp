@@ -36,7 +36,7 @@ enum class StageId : unsigned char {
   kIndexerLoss,
 };
 
-/// What a row of the stage belongs to; decides where its values are specified (`compare/specified.hpp`).
+/// What a row of the stage belongs to; decides where its values are specified (`specified.hpp`).
 enum class Role : unsigned char {
   kQueryInput,   ///< computed from a query's own row; specified on valid rows
   kQueryResult,  ///< what a query produces; a fixed value on rows without the query role

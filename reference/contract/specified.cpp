@@ -1,10 +1,8 @@
-#include "compare/specified.hpp"
+#include "reference/contract/specified.hpp"
 
 #include "reference/contract/index_math.hpp"
 
-namespace plumbline::compare {
-
-using namespace contract;
+namespace plumbline::contract {
 
 namespace {
 
@@ -47,4 +45,4 @@ std::vector<bool> specified_rows(DatasetId id, const Problem& problem) {
   return std::vector<bool>(shape.empty() ? 1 : static_cast<std::size_t>(shape[0]), true);
 }
 
-}  // namespace plumbline::compare
+}  // namespace plumbline::contract

@@ -3,7 +3,7 @@
 
 #include "reference/contract/problem.hpp"
 
-namespace plumbline::compare {
+namespace plumbline::contract {
 
 /// Which rows (indices of axis 0) of a dataset the contract specifies; a scalar counts as one row.
 ///
@@ -15,6 +15,6 @@ namespace plumbline::compare {
 /// | forward, entries (compressed_*, index_pooled, index_k) | entries whose group is all real tokens |
 /// | gradient of kl_rows | rows with the query role that see an entry |
 /// | every other gradient | all rows: exactly zero where nothing contributes |
-std::vector<bool> specified_rows(contract::DatasetId id, const contract::Problem& problem);
+std::vector<bool> specified_rows(DatasetId id, const Problem& problem);
 
-}  // namespace plumbline::compare
+}  // namespace plumbline::contract
