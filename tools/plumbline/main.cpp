@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <system_error>
 
 #include "reference/contract/result.hpp"
 #include "reference/implementations.hpp"
@@ -48,11 +49,13 @@ int main(int argc, char** argv) {
     code = run(argc, argv);
   } catch (const std::bad_alloc&) {
     code = plumbline::tools::report_error({ErrorCode::kMemory, "ran out of memory", "plumbline"});
+  } catch (const std::system_error& error) {  // fmt's, when standard output cannot be written
+    code = plumbline::tools::report_error({ErrorCode::kFile, error.what(), "standard output"});
   } catch (const std::exception& error) {
     code = plumbline::tools::report_error(
         {ErrorCode::kInternal, std::string(error.what()) + ". This is a bug: please report it.", "plumbline"});
   }
   if (std::fflush(stdout) != 0)
-    return plumbline::tools::report_error({ErrorCode::kFile, "cannot write standard output", "plumbline"});
+    return plumbline::tools::report_error({ErrorCode::kFile, "cannot be written", "standard output"});
   return code;
 }

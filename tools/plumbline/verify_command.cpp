@@ -233,7 +233,7 @@ void add_verify_command(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  plumbline verify\n"
       "  plumbline verify 'csa,seq=37+3+4,pad=8' 'hca' --repeat 2\n"
-      "  plumbline verify 'csa|hca,seq=8..12' --stage compressed_kv -j 2\n"
+      "  plumbline verify 'csa,seq=8..12,loss=sparse|dense' --stage compressed_kv -j 2\n"
       "  plumbline verify --suite smoke --filter csa --dry-run\n"
       "Exit codes: plumbline explain exit-codes");
   command->callback([options, &exit_code] { exit_code = verify(*options); });

@@ -1,0 +1,341 @@
+#!/usr/bin/env python3
+"""Drives the plumbline program: exit codes, one-line errors, whole files or none, the examples of every --help.
+
+Usage: cli_test.py PROGRAM REPOSITORY
+"""
+import json
+import os
+import pathlib
+import re
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import h5py
+import numpy as np
+
+PROGRAM = pathlib.Path(sys.argv[1]).resolve()
+REPOSITORY = pathlib.Path(sys.argv[2]).resolve()
+ORACLE = REPOSITORY / "tests" / "oracle" / "csa_packed_padded.h5"
+
+
+def run(*arguments, cwd=None, limit_bytes=None):
+    def limits():
+        if limit_bytes is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
+
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, stdin=subprocess.DEVNULL,
+                          preexec_fn=limits, timeout=300)
+
+
+class CliTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="plumbline-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def refused(self, code, hint, *arguments, **keywords):
+        """The program refuses: this exit code, one line on stderr that holds the hint, no new file."""
+        before = sorted(self.folder.rglob("*"))
+        done = run(*arguments, **keywords)
+        self.assertEqual(done.returncode, code, (arguments, done.stdout, done.stderr))
+        errors = done.stderr.strip().splitlines()
+        self.assertEqual(len(errors), 1, (arguments, done.stderr))
+        self.assertTrue(errors[0].startswith("plumbline: error: "), errors)
+        self.assertIn(hint, errors[0], arguments)
+        self.assertNotIn("HDF5-DIAG", done.stderr + done.stdout)
+        self.assertEqual(sorted(self.folder.rglob("*")), before, "something was written")
+        return done
+
+    # usage
+
+    def test_malformed_command_lines(self):
+        self.refused(2, "--help")
+        self.refused(2, "--help", "frobnicate")
+        self.refused(2, "--repeat", "verify", "--repeat", "0")
+        self.refused(2, "did you mean 'seq'", "verify", "csa,sq=3")
+        self.refused(2, "repeated", "verify", "csa,seq=3,seq=4")
+        self.refused(2, "even", "verify", "csa,rope_dim=7")
+        self.refused(2, "divisor", "verify", "csa,o_groups=5")
+        self.refused(2, "power of two", "verify", "csa,index_dim=20")
+        self.refused(2, "index_topk", "verify", "csa,index_topk=0")
+        self.refused(2, "whole number", "verify", "csa,seq=-1")
+        self.refused(2, "whole number", "verify", "csa,seq=1000000000000000000000")
+        self.refused(2, "reference-wide", "verify", "swa", "--impl", "nobody")
+        self.refused(2, "list stages", "verify", "swa", "--stage", "nothing")
+        self.refused(2, "1 <= i <= n", "verify", "swa", "--shard", "3/2")
+        self.refused(2, "8G", "verify", "swa", "--max-memory", "lots")
+        self.refused(4, "cannot be read", "verify", "--suite", "nowhere")
+        self.refused(2, "nearest", "explain", "compresed_kv")
+        self.refused(2, "allowed", "list", "everything")
+        self.refused(2, "did you mean", "jacobian", "roap")
+        self.refused(2, "does not occur", "jacobian", "index_k", "swa")
+
+    def test_cases_that_do_not_fit_are_refused(self):
+        for case in ("csa,model=flash,seq=100000000", "csa,model=pro,seq=4000000"):
+            done = run("verify", case)
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertIn("ERROR", done.stdout)
+        done = run("verify", "csa", "--max-memory", "1K")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("raise --max-memory", done.stdout)
+
+    def test_nothing_checked_and_everything_declined(self):
+        self.refused(3, "nothing was checked", "verify", "csa", "--filter", "hca")
+        done = run("verify", "csa,prec=bf16")
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("DECLINED", done.stdout)
+        done = run("verify", "swa", "--stage", "compressed_kv")
+        self.assertEqual(done.returncode, 3)
+
+    # verdicts
+
+    def test_verify_passes_and_reports(self):
+        report = self.folder / "report.json"
+        done = run("verify", "csa,seq=9", "swa", "--impl", "reference", "--impl", "reference-wide", "--repeat", "2", "-j", "2",
+                   "--json", report)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("4 runs: 4 passed", done.stdout)
+        data = json.loads(report.read_text())
+        self.check_schema(data)
+        self.assertEqual([c["outcome"] for c in data["cases"]], ["passed"] * 4)
+        self.assertEqual(data["cases"][0]["case"], "csa,model=tiny,seq=9")
+        self.assertEqual(len(data["cases"][0]["stages"]), 61)
+
+    def check_schema(self, data):
+        """The report has the keys that the documented schema requires, and no others."""
+        schema = json.loads((REPOSITORY / "docs" / "report.schema.json").read_text())
+
+        def check(value, rule, where):
+            if "$ref" in rule:
+                rule = schema["$defs"][rule["$ref"].rsplit("/", 1)[1]]
+            if isinstance(value, dict):
+                for key in rule.get("required", []):
+                    self.assertIn(key, value, where)
+                if rule.get("additionalProperties") is False:
+                    self.assertLessEqual(set(value), set(rule["properties"]), where)
+                for key, inner in value.items():
+                    if key in rule.get("properties", {}):
+                        check(inner, rule["properties"][key], f"{where}.{key}")
+            if isinstance(value, list) and "items" in rule:
+                for inner in value:
+                    check(inner, rule["items"], where)
+            if "enum" in rule:
+                self.assertIn(value, rule["enum"], where)
+            if "const" in rule:
+                self.assertEqual(value, rule["const"], where)
+
+        check(data, schema, "report")
+
+    def spoiled(self, path, change):
+        target = self.folder / "spoiled.h5"
+        shutil.copy(ORACLE, target)
+        with h5py.File(target, "r+") as file:
+            change(file[path])
+        return target
+
+    def test_a_wrong_element_is_named(self):
+        def change(dataset):
+            values = dataset[()]
+            values[5, 1, 3] += 1e-9 * np.abs(values).max()
+            dataset[...] = values
+
+        wrong = self.spoiled("grad/forward/q", change)
+        report = self.folder / "report.json"
+        done = run("golden", "verify", wrong, ORACLE, "--json", report)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("> grad/forward/q", done.stdout)
+        self.assertIn("token 5, head 1, channel 3", done.stdout)
+        data = json.loads(report.read_text())
+        self.check_schema(data)
+        self.assertEqual(data["cases"][0]["first_wrong_stage"], "grad/forward/q")
+        self.assertEqual(data["cases"][1]["outcome"], "passed")
+        again = run("verify", f"file={wrong}")
+        self.assertEqual(again.returncode, 1)
+
+    def test_what_a_file_lacks_is_said(self):
+        target = self.folder / "few.h5"
+        shutil.copy(ORACLE, target)
+        with h5py.File(target, "r+") as file:
+            del file["forward/out"]
+            del file["grad"]
+        done = run("golden", "verify", target)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("not in the file, so not compared: forward/out grad/forward/q_down", done.stdout)
+        with h5py.File(target, "r+") as file:
+            del file["forward"]
+        self.assertEqual(run("golden", "verify", target).returncode, 3)
+
+    # files from outside
+
+    def bad_file(self, code, hint, path):
+        done = run("golden", "verify", path)
+        self.assertEqual(done.returncode, code, (path, done.stdout, done.stderr))
+        self.assertIn(hint, done.stderr)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+        self.assertNotIn("HDF5-DIAG", done.stderr + done.stdout)
+        self.assertIn("ERROR", done.stdout)
+
+    def test_unreadable_files(self):
+        self.bad_file(4, "absent.h5", self.folder / "absent.h5")
+        self.bad_file(4, str(self.folder), self.folder)
+        noise = self.folder / "noise.h5"
+        noise.write_bytes(os.urandom(5000))
+        self.bad_file(4, "noise.h5", noise)
+        (self.folder / "empty.h5").write_bytes(b"")
+        self.bad_file(4, "empty.h5", self.folder / "empty.h5")
+        whole = ORACLE.read_bytes()
+        for size in (7, 100, 3000, len(whole) // 2, len(whole) - 1):
+            cut = self.folder / f"cut{size}.h5"
+            cut.write_bytes(whole[:size])
+            self.bad_file(4, cut.name, cut)
+
+    def test_files_with_wrong_contents(self):
+        def variant(name, change):
+            target = self.folder / f"{name}.h5"
+            shutil.copy(ORACLE, target)
+            with h5py.File(target, "r+") as file:
+                change(file)
+            return target
+
+        def replace(file, path, values):
+            del file[path]
+            file[path] = values
+
+        def poke(path, index, value):
+            def change(file):
+                values = file[path][()]
+                values[index] = value
+                file[path][...] = values
+            return change
+
+        offsets = [0, 48, 40, 56, 80, 88]
+        faults = [
+            (4, "format_version", lambda f: f.attrs.__setitem__("format_version", 99)),
+            (4, "hidden", lambda f: f["config"].attrs.__setitem__("hidden", "48")),
+            (4, "inputs/hidden", lambda f: f.__delitem__("inputs/hidden")),
+            (4, "weights/wkv", lambda f: f.__delitem__("weights/wkv")),
+            (4, "surprise", lambda f: f.__setitem__("forward/surprise", np.zeros(3))),
+            (4, "weights/wq_a", lambda f: replace(f, "weights/wq_a", np.zeros((48, 24)))),
+            (4, "forward/out", lambda f: replace(f, "forward/out", np.zeros((88, 48), np.float32))),
+            (2, "offsets", lambda f: replace(f, "packing/offsets", np.array(offsets, np.int64))),
+            (2, "rope_dim", lambda f: f["config"].attrs.__setitem__("rope_dim", np.int64(7))),
+            (4, "forward/topk", poke("forward/topk", (36, 0), 99)),
+            (4, "inputs/hidden", poke("inputs/hidden", (3, 4), np.nan)),
+            (4, "inputs/grad_out", poke("inputs/grad_out", (3, 4), np.inf)),
+            (4, "weights/kv_norm", poke("weights/kv_norm", 2, np.inf)),
+        ]
+        for number, (code, hint, change) in enumerate(faults):
+            self.bad_file(code, hint, variant(f"fault{number}", change))
+
+    # writing
+
+    def test_golden_make_is_whole_deterministic_and_readable(self):
+        first, second = self.folder / "a.h5", self.folder / "b.h5"
+        for path in (first, second):
+            self.assertEqual(run("golden", "make", "csa,seq=21", "--out", path).returncode, 0)
+        self.assertEqual(first.read_bytes(), second.read_bytes())
+        done = run("golden", "diff", first, second)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("all equal bit for bit", done.stdout)
+        self.assertEqual(run("golden", "verify", first).returncode, 0)
+        self.assertIn("csa,model=tiny,seq=21", run("golden", "show", first).stdout)
+        self.refused(2, "--replace", "golden", "make", "csa,seq=21", "--out", first)
+        self.refused(2, "give a folder", "golden", "make", "csa|hca", "--out", self.folder / "c.h5")
+        self.refused(2, "--reason", "golden", "make", "csa", "--out", self.folder, "--manifest")
+        self.refused(2, "another problem", "golden", "diff", first, ORACLE)
+
+    def test_manifest_sees_a_changed_file(self):
+        suite = self.folder / "suite"
+        suite.mkdir()
+        self.assertEqual(run("golden", "make", "swa", "--out", suite, "--manifest", "--reason", "a test").returncode, 0)
+        file = next(suite.glob("*.h5"))
+        self.assertEqual(run("golden", "verify", file).returncode, 0)
+        self.assertEqual(run("golden", "make", "swa,seed=1", "--out", file, "--replace").returncode, 0)
+        done = run("golden", "verify", file)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("manifest records", done.stdout)
+
+    def test_errors_leave_no_file(self):
+        self.refused(4, "nowhere", "golden", "make", "swa", "--out", self.folder / "nowhere" / "a.h5")
+        self.refused(4, "a.h5", "golden", "make", "csa", "--out", self.folder / "a.h5", limit_bytes=1000)
+        report = self.folder / "r.json"
+        done = run("verify", "swa", "--json", report, limit_bytes=100)
+        self.assertEqual(done.returncode, 4)
+        self.assertEqual(list(self.folder.iterdir()), [])
+        target = self.folder / "folder"
+        target.mkdir()
+        self.refused(4, "folder", "jacobian", "rope", "--csv", target)
+        full = subprocess.run(f"{shlex.quote(str(PROGRAM))} list stages > /dev/full", shell=True, capture_output=True, text=True)
+        self.assertEqual(full.returncode, 4)
+        self.assertIn("standard output", full.stderr)
+
+    def test_interrupt_stops_without_a_report(self):
+        report = self.folder / "r.json"
+        process = subprocess.Popen([PROGRAM, "verify", "csa,seq=400..600", "--json", report], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertIn("interrupted", errors)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    # documentation
+
+    def test_examples_of_every_help_work(self):
+        run("golden", "make", "csa", "--out", "csa.h5", cwd=self.folder)
+        seen = 0
+        for command in ([], ["verify"], ["golden"], ["golden", "make"], ["golden", "verify"], ["golden", "diff"],
+                        ["golden", "show"], ["list"], ["explain"], ["jacobian"], ["env"]):
+            text = run(*command, "--help")
+            self.assertEqual(text.returncode, 0, command)
+            for line in re.findall(r"^ +(plumbline .*)$", text.stdout, re.MULTILINE):
+                arguments = shlex.split(line)[1:]
+                if not arguments or arguments[0].startswith("["):
+                    continue
+                (self.folder / "csa.h5").unlink() if arguments[:2] == ["golden", "make"] and "csa.h5" in arguments else None
+                if "goldens" in arguments:
+                    (self.folder / "goldens").mkdir(exist_ok=True)
+                done = run(*arguments, cwd=self.folder)
+                self.assertEqual(done.returncode, 0, (line, done.stdout, done.stderr))
+                seen += 1
+        self.assertGreater(seen, 15)
+
+    def test_readme_shows_the_registry(self):
+        readme = (REPOSITORY / "README.md").read_text()
+        shown = readme.split("<!-- stages:begin -->\n")[1].split("<!-- stages:end -->")[0]
+        self.assertEqual(shown, run("list", "stages", "--markdown").stdout)
+
+    def test_lists_and_explanations(self):
+        for what in ("stages", "weights", "cases", "suites", "implementations", "kinds", "models", "profiles", "regimes",
+                     "config", "keys", "jacobians"):
+            done = run("list", what)
+            self.assertEqual(done.returncode, 0, what)
+            self.assertGreater(len(done.stdout.splitlines()), 2, what)
+        for topic in ("attn_out", "compressor.ape", "window", "mask", "peaky", "golden", "exit-codes", "case", "hca"):
+            done = run("explain", topic)
+            self.assertEqual(done.returncode, 0, topic)
+            self.assertTrue(done.stdout.strip(), topic)
+
+    def test_jacobians_agree(self):
+        names = run("list", "jacobians").stdout.split()[3:]
+        self.assertGreater(len(names), 10)
+        for name in names:
+            done = run("jacobian", name, "csa,seq=21")
+            self.assertEqual(done.returncode, 0, (name, done.stdout, done.stderr))
+        table = self.folder / "rope.csv"
+        self.assertEqual(run("jacobian", "rope", "--csv", table).returncode, 0)
+        rows = [line for line in table.read_text().splitlines() if not line.startswith("#")]
+        matrix = np.array([[float(x) for x in row.split(",")] for row in rows])
+        np.testing.assert_allclose(matrix @ matrix.T, np.eye(48), atol=1e-15)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
