@@ -1,6 +1,8 @@
 #pragma once
 // Eigen never threads by itself here: we thread over fixed blocks, so that results do not depend on the thread count.
 #define EIGEN_DONT_PARALLELIZE
+// Nor does it take its short cut for tiny products, whose summation order depends on where in memory a row lies.
+#define EIGEN_GEMM_TO_COEFFBASED_THRESHOLD 1
 #include <Eigen/Core>
 
 #include "reference/contract/tensor.hpp"
