@@ -1,27 +1,6 @@
 // Includes every header of the contract, and uses the shared index arithmetic in device code.
-#include "reference/contract/axes.hpp"
-#include "reference/contract/case.hpp"
-#include "reference/contract/check.hpp"
-#include "reference/contract/communicator.hpp"
-#include "reference/contract/config.hpp"
-#include "reference/contract/dataset.hpp"
-#include "reference/contract/implementation.hpp"
-#include "reference/contract/index_math.hpp"
-#include "reference/contract/layout.hpp"
-#include "reference/contract/nearest.hpp"
-#include "reference/contract/packing.hpp"
-#include "reference/contract/presets.hpp"
-#include "reference/contract/problem.hpp"
-#include "reference/contract/random.hpp"
-#include "reference/contract/regime.hpp"
-#include "reference/contract/result.hpp"
-#include "reference/contract/results.hpp"
-#include "reference/contract/specified.hpp"
-#include "reference/contract/stage.hpp"
-#include "reference/contract/suite.hpp"
-#include "reference/contract/tensor.hpp"
-#include "reference/contract/types.hpp"
-#include "reference/contract/weight.hpp"
+// The list is written by CMake from the folder, so that no header is forgotten.
+#include "every_contract_header.inc"
 
 namespace plumbline::cuda {
 
