@@ -78,7 +78,7 @@ class CliTest(unittest.TestCase):
         self.refused(2, "does not occur", "jacobian", "index_k", "swa")
 
     def test_cases_that_do_not_fit_are_refused(self):
-        for case in ("csa,model=flash,seq=100000000", "csa,model=pro,seq=4000000"):
+        for case in ("csa,model=flash,seq=3000000", "csa,model=pro,seq=4000000"):
             done = run("verify", case)
             self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
             self.assertIn("ERROR", done.stdout)
