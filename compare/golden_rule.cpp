@@ -66,12 +66,12 @@ void compare_real(const std::vector<bool>& rows, const Tensor& want, const Tenso
   if (v.wrong > 0 && v.reason.empty()) v.reason = "differs by more than the limit";
 }
 
-/// The picks of one row, ascending, without the -1 that mean none.
+/// The picks of one row, ascending (NaN last), without the -1 that mean none.
 std::vector<double> picks_of(const Tensor& topk, Index row) {
   std::vector<double> picks;
   for (Index k = 0; k < topk.row_size(); ++k)
     if (const double pick = topk.row(row)[k]; pick != -1) picks.push_back(pick);
-  std::sort(picks.begin(), picks.end());
+  std::sort(picks.begin(), picks.end(), [](double a, double b) { return a < b || (!std::isnan(a) && std::isnan(b)); });
   return picks;
 }
 
@@ -98,29 +98,31 @@ void compare_loss(const Problem& problem, const Results& want, const Results& go
                   DatasetVerdict& v) {
   const double a = got.at(v.id)[0], b = want.at(v.id)[0];
   double condition = loss_condition(problem, want);
-  if (condition < 0) condition = loss_condition(problem, got);
+  std::string note;
+  if (condition < 0 && problem.config.indexer) {
+    condition = loss_condition(problem, got);
+    note = condition < 0 ? "judged relative to itself, as neither side holds teacher and prediction"
+                         : "judged with the teacher of the results under test, as the expected ones hold none";
+  }
   v.compared = 1;
   v.got = a;
   v.want = b;
   v.limit = limits.loss;
-  // Without a teacher on either side its own size is all that is known of the loss's condition.
   const double unit = condition > 0 ? condition : std::abs(b);
   v.error = a == b ? 0 : unit > 0 ? std::abs(a - b) / unit : kInfinity;
   if (std::isnan(v.error)) v.error = kInfinity;
+  v.reason = note;
   if (v.error <= v.limit) return;
   v.wrong = 1;
-  v.reason = std::isfinite(a) ? "differs by more than the limit" : "holds " + name_of(a);
+  v.reason =
+      (std::isfinite(a) ? "differs by more than the limit" : "holds " + name_of(a)) + (note.empty() ? "" : "; " + note);
 }
 
-/// Log of the softmax over the teacher's candidates at entry g; from the scores where they are held, since a stored
-/// prediction may have underflowed.
-double log_prediction(const Tensor* scores, const Tensor* predict, const std::vector<Index>& candidates, Index row,
-                      Index g) {
-  if (!scores) return std::log(predict->row(row)[g]);
-  double top = -kInfinity, total = 0;
-  for (const Index c : candidates) top = std::max(top, scores->row(row)[c]);
-  for (const Index c : candidates) total += std::exp(scores->row(row)[c] - top);
-  return scores->row(row)[g] - top - std::log(total);
+/// The tensor, if it is held and has the shape that the contract gives it.
+const Tensor* find_whole(const Problem& problem, const Results& results, StageId stage) {
+  const DatasetId id = DatasetId::forward(stage);
+  const Tensor* tensor = results.find(id);
+  return tensor && tensor->shape() == shape_of(id.axes(), problem.config, problem.packing) ? tensor : nullptr;
 }
 
 /// The candidates of a row, as far as the results tell: the picks with the sparse loss, else all that is visible.
@@ -128,12 +130,21 @@ std::vector<Index> candidates_of(const Problem& problem, const Tensor* scores, c
                                  Index columns) {
   std::vector<Index> candidates;
   if (problem.config.sparse_loss && topk) {
-    for (const double pick : picks_of(*topk, row)) candidates.push_back(static_cast<Index>(pick));
+    for (const double pick : picks_of(*topk, row))
+      if (pick >= 0 && pick < static_cast<double>(columns)) candidates.push_back(static_cast<Index>(pick));
   } else {
     for (Index g = 0; g < columns; ++g)
       if (!scores || scores->row(row)[g] != -kInfinity) candidates.push_back(g);
   }
   return candidates;
+}
+
+/// log sum_{g in C} exp(score) of one row.
+double log_sum_exp(const double* scores, const std::vector<Index>& candidates) {
+  double top = -kInfinity, total = 0;
+  for (const Index c : candidates) top = std::max(top, scores[c]);
+  for (const Index c : candidates) total += std::exp(scores[c] - top);
+  return top + std::log(total);
 }
 
 /// The least unit in which a dataset's errors are counted.
@@ -146,18 +157,20 @@ double unit_floor(const Problem& problem, const Results& want, DatasetId id, con
 }  // namespace
 
 std::vector<double> kl_conditions(const Problem& problem, const Results& results) {
-  const Tensor* teacher = results.find(DatasetId::forward(StageId::kTeacher));
-  const Tensor* predict = results.find(DatasetId::forward(StageId::kPredict));
-  const Tensor* topk = results.find(DatasetId::forward(StageId::kTopk));
-  const Tensor* scores = results.find(DatasetId::forward(StageId::kIndexScores));
+  const Tensor* teacher = find_whole(problem, results, StageId::kTeacher);
+  const Tensor* predict = find_whole(problem, results, StageId::kPredict);
+  const Tensor* topk = find_whole(problem, results, StageId::kTopk);
+  const Tensor* scores = find_whole(problem, results, StageId::kIndexScores);
   if (problem.config.sparse_loss && !topk) scores = nullptr;
   if (!teacher || (!predict && !scores)) return {};
   std::vector<double> conditions(static_cast<std::size_t>(problem.packing.tokens()), 0.0);
   for (Index row = 0; row < problem.packing.tokens(); ++row) {
-    const std::vector<Index> candidates = candidates_of(problem, scores, topk, row, teacher->row_size());
+    // From the scores where they are held, since a stored prediction may have underflowed.
+    const double log_total =
+        scores ? log_sum_exp(scores->row(row), candidates_of(problem, scores, topk, row, teacher->row_size())) : 0;
     for (Index g = 0; g < teacher->row_size(); ++g)
       if (const double t = teacher->row(row)[g]; t > 0) {
-        const double log_p = log_prediction(scores, predict, candidates, row, g);
+        const double log_p = scores ? scores->row(row)[g] - log_total : std::log(predict->row(row)[g]);
         if (std::isfinite(log_p))
           conditions[static_cast<std::size_t>(row)] += t * (std::abs(std::log(t)) + std::abs(log_p));
       }
@@ -181,7 +194,12 @@ std::vector<DatasetVerdict> compare_by_golden_rule(const Problem& problem, const
     if (!want.has(id)) continue;
     DatasetVerdict v{.id = id};
     v.limit = id.is_forward() ? limits.forward : limits.gradient;
-    if (!got.has(id)) {
+    if (const Shape shape = shape_of(id.axes(), problem.config, problem.packing); want.at(id).shape() != shape) {
+      v.verdict = Verdict::kFail;
+      v.error = kInfinity;
+      v.reason =
+          "is expected with shape " + to_string(want.at(id).shape()) + ", but the problem gives it " + to_string(shape);
+    } else if (!got.has(id)) {
       v.reason = "not among the results";
     } else if (got.at(id).shape() != want.at(id).shape()) {
       v.verdict = Verdict::kFail;

@@ -38,12 +38,14 @@ struct DatasetVerdict {
 
 /// Compares every dataset that `want` holds, in registry order, by the rule above: infinities must match in place, NaN
 /// never passes, rows of `topk` are sets, the fixed values of rows without the query role count. A dataset that `got`
-/// lacks is kNotCompared, with the reason; one of another shape fails.
+/// lacks is kNotCompared, with the reason; one of another shape fails. The loss is judged by the condition of `want`,
+/// else of `got`, else relative to itself; the reason says which of the latter two it was, also when it passes.
 std::vector<DatasetVerdict> compare_by_golden_rule(const contract::Problem& problem, const contract::Results& want,
                                                    const contract::Results& got, const Limits& limits = {});
 
 /// sum_{g in C} t (|ln t| + |ln p|) of each row, [T], t the teacher and p the prediction: how far rounding of its terms
-/// can move kl_rows. Needs `teacher` and `index_scores` or `predict`; empty without them.
+/// can move kl_rows. Needs `teacher` and `predict`, or `index_scores` (and `topk` with the sparse loss) instead of
+/// `predict`, in their right shapes; empty without them.
 std::vector<double> kl_conditions(const contract::Problem& problem, const contract::Results& results);
 
 /// |loss_coeff| * sum of kl_conditions / (N or 1): the same for the loss; negative when it is not known.

@@ -69,7 +69,11 @@ class CliTest(unittest.TestCase):
         self.refused(2, "whole number", "verify", "csa,seq=1000000000000000000000")
         self.refused(2, "reference-wide", "verify", "swa", "--impl", "nobody")
         self.refused(2, "list stages", "verify", "swa", "--stage", "nothing")
-        self.refused(2, "1 <= i <= n", "verify", "swa", "--shard", "3/2")
+        for shard in ("3/2", "0/2", "1", "1/", "/2", "1/2/3", "1/99999999999999999999999"):
+            self.refused(2, "1 <= i <= n", "verify", "swa", "--shard", shard)
+        self.refused(2, "2 topics", "explain", "csa", "hca")
+        self.refused(2, "--shard", "explain", "--shrd")
+        self.refused(2, "excludes", "list", "stages", "--json", "--markdown")
         self.refused(2, "8G", "verify", "swa", "--max-memory", "lots")
         self.refused(4, "cannot be read", "verify", "--suite", "nowhere")
         self.refused(2, "nearest", "explain", "compresed_kv")
@@ -82,9 +86,16 @@ class CliTest(unittest.TestCase):
             done = run("verify", case)
             self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
             self.assertIn("ERROR", done.stdout)
-        done = run("verify", "csa", "--max-memory", "1K")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("raise --max-memory", done.stdout)
+            self.assertIn(case, done.stderr)
+            self.refused(2, "needs", "golden", "make", case, "--out", self.folder / "a.h5")
+        self.refused(2, "raise --max-memory", "verify", "csa", "--max-memory", "1K")
+        self.refused(2, "raise --max-memory", "golden", "make", "csa", "--max-memory", "1K", "--out", self.folder / "a.h5")
+        self.refused(2, "memory", "golden", "verify", ORACLE, "--max-memory", "1K")
+        self.refused(2, "memory", "verify", f"file={ORACLE}", "--max-memory", "1M")
+        done = self.refused(2, "1 of 2 runs do not fit", "verify", "csa", "hca", "--dry-run", "--max-memory", "20M")
+        self.assertRegex(done.stdout, r"hca.*does not fit")
+        self.assertRegex(done.stdout, r"csa.*MiB\n")
+        self.refused(2, "2^44", "verify", "csa,model=pro,seq=100000000")
 
     def test_nothing_checked_and_everything_declined(self):
         self.refused(3, "nothing was checked", "verify", "csa", "--filter", "hca")
@@ -156,8 +167,11 @@ class CliTest(unittest.TestCase):
         self.check_schema(data)
         self.assertEqual(data["cases"][0]["first_wrong_stage"], "grad/forward/q")
         self.assertEqual(data["cases"][1]["outcome"], "passed")
-        again = run("verify", f"file={wrong}")
-        self.assertEqual(again.returncode, 1)
+        self.assertEqual(run("verify", f"file={wrong}").returncode, 1)
+        repro = re.search(r"repro +plumbline (.*)", done.stdout).group(1)
+        again = run(*shlex.split(repro))
+        self.assertEqual(again.returncode, 1, again.stdout + again.stderr)
+        self.assertIn("1 of 1 datasets wrong", again.stdout)
 
     def test_what_a_file_lacks_is_said(self):
         target = self.folder / "few.h5"
@@ -266,9 +280,19 @@ class CliTest(unittest.TestCase):
         self.refused(4, "nowhere", "golden", "make", "swa", "--out", self.folder / "nowhere" / "a.h5")
         self.refused(4, "a.h5", "golden", "make", "csa", "--out", self.folder / "a.h5", limit_bytes=1000)
         report = self.folder / "r.json"
-        done = run("verify", "swa", "--json", report, limit_bytes=100)
-        self.assertEqual(done.returncode, 4)
-        self.assertEqual(list(self.folder.iterdir()), [])
+        self.refused(4, "r.json", "verify", "swa", "--json", report, limit_bytes=100)
+        self.refused(4, "r.json", "golden", "verify", ORACLE, "--json", report, limit_bytes=100)
+        self.refused(4, "/dev/full", "verify", "swa", "--json", "/dev/full")
+        self.refused(4, "/proc/a.h5", "golden", "make", "swa", "--out", "/proc/a.h5")
+        self.refused(4, "/proc/r.json", "verify", "swa", "--json", "/proc/r.json")
+        kept = self.folder / "kept.h5"
+        kept.write_text("old")
+        kept.chmod(0o444)
+        if os.geteuid() != 0:  # nothing is write-protected for root
+            self.refused(4, "kept.h5", "golden", "make", "swa", "--out", kept, "--replace")
+            self.refused(4, "kept.h5", "verify", "swa", "--json", kept)
+        self.refused(4, "kept.h5", "golden", "make", "csa", "--out", kept, "--replace", limit_bytes=1000)
+        self.assertEqual(kept.read_text(), "old")
         target = self.folder / "folder"
         target.mkdir()
         self.refused(4, "folder", "jacobian", "rope", "--csv", target)
@@ -276,16 +300,31 @@ class CliTest(unittest.TestCase):
         self.assertEqual(full.returncode, 4)
         self.assertIn("standard output", full.stderr)
 
-    def test_interrupt_stops_without_a_report(self):
+    def wait_for_handler(self, process, number):
+        """Waits until the process catches the signal, however slowly it starts."""
+        for _ in range(600):
+            caught = re.search(r"SigCgt:\s*(\w+)", pathlib.Path(f"/proc/{process.pid}/status").read_text())
+            if caught and int(caught.group(1), 16) >> (number - 1) & 1:
+                return
+            time.sleep(0.05)
+        self.fail("the program installs no handler")
+
+    def test_interrupt_leaves_no_file(self):
         report = self.folder / "r.json"
-        process = subprocess.Popen([PROGRAM, "verify", "csa,seq=400..600", "--json", report], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
-        time.sleep(1)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 130, errors)
-        self.assertIn("interrupted", errors)
-        self.assertEqual(list(self.folder.iterdir()), [])
+        many = [str(ORACLE)] * 400
+        for stop, arguments in ((signal.SIGINT, ["verify", "csa,seq=400..600", "--json", report]),
+                                (signal.SIGTERM, ["verify", "csa,seq=400..600", "-j", "2", "--json", report]),
+                                (signal.SIGINT, ["golden", "verify", *many, "--json", report]),
+                                (signal.SIGINT, ["golden", "make", "csa,seq=4000", "--out", self.folder / "a.h5"])):
+            process = subprocess.Popen([PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.wait_for_handler(process, stop)
+            time.sleep(0.5)
+            process.send_signal(stop)
+            _, errors = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130, (arguments[:2], errors))
+            self.assertIn("interrupted", errors)
+            self.assertEqual(len(errors.strip().splitlines()), 1, errors)
+            self.assertEqual(list(self.folder.iterdir()), [])
 
     # documentation
 
@@ -319,10 +358,44 @@ class CliTest(unittest.TestCase):
             done = run("list", what)
             self.assertEqual(done.returncode, 0, what)
             self.assertGreater(len(done.stdout.splitlines()), 2, what)
-        for topic in ("attn_out", "compressor.ape", "window", "mask", "peaky", "golden", "exit-codes", "case", "hca"):
+            objects = json.loads(run("list", what, "--json").stdout)
+            self.assertEqual(len(objects), len(done.stdout.splitlines()) - 1, what)
+        topics = {"attn_out": "sum_keys exp", "compressor.ape": "weight", "window": "config field", "mask": "case key",
+                  "peaky": "regime", "golden": "1e-13", "exit-codes": "70", "case": "seq", "hca": "in full", "3": "nothing was",
+                  "flash": "model", "reference": "double precision", "--shard": "plumbline verify", "-j": "threads",
+                  "csa,seq=9": "9 rows"}
+        for topic, hint in topics.items():
             done = run("explain", topic)
             self.assertEqual(done.returncode, 0, topic)
-            self.assertTrue(done.stdout.strip(), topic)
+            self.assertIn(hint, done.stdout, topic)
+
+    def test_shards_part_the_list(self):
+        def cases(*arguments):
+            return [line.split()[0] for line in run("verify", "swa,seq=1..7", "--dry-run", *arguments).stdout.splitlines()[1:-1]]
+
+        parts = [cases("--shard", f"{i}/3") for i in (1, 2, 3)]
+        self.assertEqual(sorted(sum(parts, [])), sorted(cases()))
+        self.assertEqual([len(part) for part in parts], [3, 2, 2])
+        self.assertEqual(cases("--filter", "seq=3"), ["swa,model=tiny,seq=3"])
+
+    def test_the_loss_alone_is_judged_by_its_condition(self):
+        for stage in ("indexer_loss", "kl_rows"):
+            done = run("verify", "csa,seed=1..4", "--stage", stage)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertNotRegex(done.stdout, "judged (with|relative)")
+        target = self.folder / "few.h5"
+        shutil.copy(ORACLE, target)
+        with h5py.File(target, "r+") as file:
+            del file["forward/teacher"]
+        done = run("golden", "verify", target)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("forward/indexer_loss judged with the teacher of the results under test", done.stdout)
+
+    def test_environment_names_the_build(self):
+        environment = json.loads(run("env", "--json").stdout)
+        self.assertRegex(environment["commit"], r"^([0-9a-f]{12}\+?|unknown)$")
+        self.assertIn("-Werror", environment["flags"])
+        self.assertRegex(environment["hdf5"], r"^\d+\.\d+\.\d+$")
 
     def test_jacobians_agree(self):
         names = run("list", "jacobians").stdout.split()[3:]

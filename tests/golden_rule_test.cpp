@@ -8,8 +8,8 @@
 #include <limits>
 #include <random>
 
-#include "reference/contract/specified.hpp"
 #include "reference/contract/case.hpp"
+#include "reference/contract/specified.hpp"
 #include "reference/exact.hpp"
 
 namespace plumbline::compare {
@@ -58,6 +58,23 @@ double largest(const Tensor& tensor, const std::vector<bool>& rows) {
   return scale;
 }
 
+/// The same, with nothing but this dataset and what it is judged by: cheap enough for many draws.
+template <typename Spoil>
+DatasetVerdict judge_alone(const Scene& s, DatasetId id, Spoil spoil) {
+  Results want;
+  want.set(id, s.results.at(id));
+  if (id == DatasetId::forward(StageId::kIndexerLoss))
+    for (const StageId stage : {StageId::kTeacher, StageId::kIndexScores, StageId::kTopk})
+      if (const Tensor* tensor = s.results.find(DatasetId::forward(stage)))
+        want.set(DatasetId::forward(stage), *tensor);
+  Results got;
+  spoil(got.set(id, s.results.at(id)));
+  for (const DatasetVerdict& v : compare_by_golden_rule(s.problem, want, got))
+    if (v.id == id) return v;
+  ADD_FAILURE() << id.path() << " was not judged";
+  return {.id = id};
+}
+
 class GoldenRule : public testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenRule, IdenticalResultsPass) {
@@ -77,16 +94,17 @@ TEST_P(GoldenRule, OneChangedElementFailsWhereSpecifiedAndOnlyThere) {
     const Tensor& tensor = s.results.at(id);
     const std::vector<bool> rows = specified_rows(id, s.problem);
     const double scale = largest(tensor, rows), step = 1e-9 * (scale > 0 ? scale : 1);
-    for (int draw = 0; draw < 25; ++draw) {
-      const Index e = std::uniform_int_distribution<Index>(0, tensor.size() - 1)(engine);
+    for (int draw = 0; draw < 40; ++draw) {
+      const Index last = tensor.size() - 1;
+      const Index e = draw == 0 ? 0 : draw == 1 ? last : std::uniform_int_distribution<Index>(0, last)(engine);
       const bool specified = rows[static_cast<std::size_t>(tensor.rank() == 0 ? 0 : e / tensor.row_size())];
-      const DatasetVerdict v =
-          judge(s, id, [&](Tensor& got) { got[e] = std::isfinite(got[e]) ? got[e] + step : 1e300; });
+      const auto change = [&](Tensor& got) { got[e] = std::isfinite(got[e]) ? got[e] + step : 1e300; };
+      const DatasetVerdict v = draw < 3 ? judge(s, id, change) : judge_alone(s, id, change);
       EXPECT_EQ(v.verdict == Verdict::kFail, specified) << id.path() << " element " << e << " error " << v.error;
       EXPECT_EQ(v.wrong, specified ? 1 : 0) << id.path();
       for (const double bad : {kNan, kInf, -kInf}) {
         if (tensor[e] == bad) continue;
-        const DatasetVerdict w = judge(s, id, [&](Tensor& got) { got[e] = bad; });
+        const DatasetVerdict w = judge_alone(s, id, [&](Tensor& got) { got[e] = bad; });
         EXPECT_EQ(w.verdict == Verdict::kFail, specified) << id.path() << " element " << e << " holding " << bad;
       }
     }
@@ -118,6 +136,8 @@ TEST(GoldenRuleSelection, ComparesRowsAsSets) {
     while (std::find(row(t), row(t) + 7, other) != row(t) + 7) ++other;
     row(t)[2] = other;
   });
+  fails([&](Tensor& t) { row(t)[4] = kNan; });
+  fails([&](Tensor& t) { row(t)[0] = 1e300; });
 }
 
 TEST(GoldenRuleShape, MissingAndMisshapenDatasetsAreNotPasses) {
@@ -135,6 +155,15 @@ TEST(GoldenRuleShape, MissingAndMisshapenDatasetsAreNotPasses) {
   }
 }
 
+TEST(GoldenRuleShape, ExpectedTensorsOfAnotherShapeFail) {
+  const Scene s = scene("csa");
+  const DatasetId out = DatasetId::forward(StageId::kOut);
+  Results odd = s.results;
+  odd.set(out, Tensor({3, 40}));
+  for (const DatasetVerdict& v : compare_by_golden_rule(s.problem, odd, odd))
+    EXPECT_EQ(v.verdict == Verdict::kFail, v.id == out) << v.id.path() << " " << v.reason;
+}
+
 TEST(GoldenRuleLoss, IsJudgedByItsCondition) {
   const Scene s = scene("csa");
   const DatasetId loss = DatasetId::forward(StageId::kIndexerLoss);
@@ -142,6 +171,31 @@ TEST(GoldenRuleLoss, IsJudgedByItsCondition) {
   ASSERT_GT(condition, 0);
   EXPECT_EQ(judge(s, loss, [&](Tensor& t) { t[0] += 0.9e-13 * condition; }).verdict, Verdict::kPass);
   EXPECT_EQ(judge(s, loss, [&](Tensor& t) { t[0] += 1.2e-13 * condition; }).verdict, Verdict::kFail);
+}
+
+TEST(GoldenRuleLoss, SaysWhatItWasJudgedByWithoutATeacher) {
+  const Scene s = scene("csa");
+  const DatasetId loss = DatasetId::forward(StageId::kIndexerLoss), teacher = DatasetId::forward(StageId::kTeacher);
+  const double condition = loss_condition(s.problem, s.results);
+  Results want = s.results, got = s.results;
+  want.erase(teacher);
+  got.at(loss)[0] += 0.9e-13 * condition;
+  const auto verdict = [&] {
+    for (const DatasetVerdict& v : compare_by_golden_rule(s.problem, want, got))
+      if (v.id == loss) return v;
+    return DatasetVerdict{.id = loss};
+  };
+  EXPECT_EQ(verdict().verdict, Verdict::kPass);
+  EXPECT_NE(verdict().reason.find("results under test"), std::string::npos) << verdict().reason;
+  // Whatever shape or picks a candidate has, the condition is not read from where there is nothing.
+  got.at(loss)[0] = s.results.at(loss)[0];
+  got.set(DatasetId::forward(StageId::kTopk), Tensor(s.results.at(DatasetId::forward(StageId::kTopk)).shape(), 1e300));
+  EXPECT_EQ(verdict().verdict, Verdict::kPass);
+  got.set(teacher, Tensor({2, 2}));
+  EXPECT_EQ(verdict().verdict, Verdict::kPass);
+  EXPECT_NE(verdict().reason.find("relative to itself"), std::string::npos) << verdict().reason;
+  got.at(loss)[0] *= 1 + 1e-9;
+  EXPECT_EQ(verdict().verdict, Verdict::kFail);
 }
 
 TEST(GoldenRuleLoss, ConditionIsTheSumOfTheFormula) {

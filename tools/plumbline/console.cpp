@@ -8,10 +8,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 namespace plumbline::tools {
 
 int report_error(const contract::Error& error) {
+  std::fflush(stdout);  // what was said before the error is read before it
   fmt::print(stderr, "plumbline: error: {}\n", error.text());
   return contract::exit_code(error.code);
 }
@@ -61,6 +63,16 @@ std::string TextTable::markdown() const {
     text += "\n";
   }
   return text;
+}
+
+std::string TextTable::json() const {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& row : rows_) {
+    nlohmann::ordered_json object;
+    for (std::size_t i = 0; i < row.size(); ++i) object[headings_[i]] = row[i];
+    list.push_back(std::move(object));
+  }
+  return list.dump(2) + "\n";
 }
 
 std::string coloured(std::string_view word) {

@@ -18,6 +18,8 @@ class TextTable {
   bool empty() const { return rows_.empty(); }
   std::string plain() const;
   std::string markdown() const;
+  /// A list of objects, one a row, with the headings as keys.
+  std::string json() const;
 
  private:
   std::vector<std::string> headings_;

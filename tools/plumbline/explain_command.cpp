@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <optional>
 
 #include "compare/golden_rule.hpp"
+#include "reference/contract/implementation.hpp"
 #include "reference/contract/nearest.hpp"
+#include "reference/contract/presets.hpp"
 #include "reference/contract/suite.hpp"
 #include "tools/plumbline/commands.hpp"
 #include "tools/plumbline/console.hpp"
@@ -14,17 +17,43 @@ using namespace contract;
 
 namespace {
 
-constexpr std::string_view kExitCodes =
-    "0    everything that was asked was judged, and passes\n"
-    "1    a check failed (NaN in a candidate too)\n"
-    "2    usage or case error, impossible configuration or packing, a case that does not fit the memory\n"
-    "3    nothing was checked\n"
-    "4    a file is absent, unreadable, truncated, of the wrong version, shape or dtype, not writable, or holds NaN or "
-    "Inf\n"
-    "5    a candidate crashed or timed out\n"
-    "6    everything was declined\n"
-    "70   internal error: a bug of Plumbline\n"
-    "130  interrupted\n";
+struct ExitCode {
+  std::string_view code, meaning;
+};
+
+constexpr auto kExitCodes = std::to_array<ExitCode>({
+    {"0", "everything that was asked was judged, and passes"},
+    {"1", "a check failed (NaN in a candidate too)"},
+    {"2", "usage or case error, impossible configuration or packing, a case that does not fit the memory"},
+    {"3", "nothing was checked"},
+    {"4",
+     "a file is absent, unreadable, truncated, of the wrong version, shape or dtype, not writable, or holds NaN or "
+     "Inf"},
+    {"5", "a candidate crashed or timed out"},
+    {"6", "everything was declined"},
+    {"70", "internal error: a bug of Plumbline"},
+    {"130", "interrupted"},
+});
+
+std::string_view specified_text(Role role) {
+  switch (role) {
+    case Role::kQueryInput: return "on rows with the query role (row_valid 1)";
+    case Role::kQueryResult: return "on all rows; those without the query role hold a fixed value";
+    case Role::kKey: return "on real tokens, masked or not";
+    case Role::kEntry: return "on entries whose group is all real tokens";
+    case Role::kBatch: return "always";
+  }
+  return "";
+}
+
+std::string_view compared_text(Comparator comparator) {
+  switch (comparator) {
+    case Comparator::kReal: return "largest difference in units of the largest value";
+    case Comparator::kSelection: return "each row as a set of indices";
+    case Comparator::kLoss: return "against how far rounding of the loss's terms can move it";
+  }
+  return "";
+}
 
 std::string explain_stage(const StageInfo& s) {
   std::string text = fmt::format("stage {}\n  {}\n  computed from: {}\n  shape: [", s.name, s.formula, s.inputs);
@@ -35,7 +64,8 @@ std::string explain_stage(const StageInfo& s) {
                                                                ", the total derivative of sum(out * grad_out) + "
                                                                "loss_scale * indexer_loss"
                                                          : "none");
-  text += fmt::format("  reference: {}\n", s.file);
+  text += fmt::format("  specified: {}\n  compared: {}\n  reference: {}\n", specified_text(s.role),
+                      compared_text(s.comparator), s.file);
   return text;
 }
 
@@ -74,19 +104,47 @@ std::string explain_one_case(const Case& c) {
   return text;
 }
 
-std::vector<std::string> topics() {
-  std::vector<std::string> names = {"exit-codes", "golden", "case"};
+/// "plumbline golden make".
+std::string command_path(const CLI::App& app) {
+  return app.get_parent() ? command_path(*app.get_parent()) + " " + app.get_name() : app.get_name();
+}
+
+/// Every option of the program that has this name, with or without its dashes, and the command it belongs to.
+std::string explain_flag(const CLI::App& app, const std::string& topic) {
+  std::string text;
+  for (const CLI::Option* option : app.get_options())
+    if (!option->get_lnames().empty() && option->check_name(topic) && option->get_lnames().front() != "help")
+      text += fmt::format("option {} of {}\n  {}\n", option->get_name(false, true), command_path(app),
+                          option->get_description());
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    text += explain_flag(*command, topic);
+  return text;
+}
+
+void collect_flags(const CLI::App& app, std::vector<std::string>& names) {
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    collect_flags(*command, names);
+}
+
+std::vector<std::string> topics(const CLI::App& app) {
+  std::vector<std::string> names = {"exit-codes", "golden", "case", "swa", "csa", "hca"};
   for (const StageInfo& s : kStages) names.emplace_back(s.name);
   for (const WeightInfo& w : kWeights) names.emplace_back(w.name);
   for (const ConfigField& f : kConfigFields) names.emplace_back(f.name);
   for (const CaseKey& k : case_keys()) names.emplace_back(k.name);
   for (const RegimeInfo& r : regimes()) names.emplace_back(r.name);
+  for (const Preset& p : presets()) names.emplace_back(p.name);
+  for (const Implementation* i : implementations()) names.push_back(i->name());
+  collect_flags(app, names);
   return names;
 }
 
-Result<std::string> explain(const std::string& topic) {
+Result<std::string> explain(const CLI::App& app, const std::string& topic) {
   std::string text;
-  if (topic == "exit-codes") text += kExitCodes;
+  for (const ExitCode& row : kExitCodes)
+    if (topic == "exit-codes" || topic == row.code) text += fmt::format("{:<4} {}\n", row.code, row.meaning);
   if (topic == "golden") text += explain_gate();
   if (topic == "case") text += explain_case_keys();
   if (const auto stage = find_stage(topic)) text += explain_stage(info(*stage));
@@ -97,14 +155,19 @@ Result<std::string> explain(const std::string& topic) {
     if (key.name == topic) text += fmt::format("case key {}={}\n  {}\n", topic, key.values, key.meaning);
   for (const RegimeInfo& regime : regimes())
     if (regime.name == topic) text += fmt::format("data regime {}\n  {}\n", topic, regime.meaning);
+  for (const Preset& model : presets())
+    if (model.name == topic) text += fmt::format("model {}\n  {}\n", topic, model.meaning);
+  if (const Implementation* implementation = find_implementation(topic))
+    text += fmt::format("implementation {}\n  {}\n", topic, implementation->description());
+  text += explain_flag(app, topic);
   if (!text.empty()) return text;
-  if (topic.find(',') != std::string::npos || topic == "swa" || topic == "csa" || topic == "hca") {
+  if (topic.find_first_of(",=") != std::string::npos || topic == "swa" || topic == "csa" || topic == "hca") {
     auto c = parse_case(topic);
     if (!c) return c.error();
     return explain_one_case(*c);
   }
   return usage_error("explain", fmt::format("nothing is called '{}'; nearest: {}", topic,
-                                            fmt::join(nearest_names(topic, topics(), 3), ", ")));
+                                            fmt::join(nearest_names(topic, topics(app), 3), ", ")));
 }
 
 }  // namespace
@@ -112,14 +175,22 @@ Result<std::string> explain(const std::string& topic) {
 void add_explain_command(CLI::App& app, int& exit_code) {
   auto topic = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand(
-      "explain", "Explain a stage, weight, config field, case key, regime, gate, case or the exit codes");
-  command->add_option("topic", *topic, "A name, a case string, 'golden' (the gate), 'case' (all keys) or 'exit-codes'")
-      ->required();
+      "explain", "Explain a stage, weight, config field, case key, regime, model, option, gate, case or exit code");
+  command->add_option("topic", *topic,
+                      "A name, an option, a case string, 'golden' (the gate), 'case' (all keys), an exit code or "
+                      "'exit-codes'");
+  command->allow_extras();  // "explain --repeat" asks about an option; it does not give one
   command->footer(
       "Examples:\n  plumbline explain compressed_kv\n  plumbline explain 'csa,seq=37+3,pad=8'\n  plumbline explain "
-      "exit-codes");
-  command->callback([topic, &exit_code] {
-    auto text = explain(*topic);
+      "--max-memory\n  plumbline explain 3");
+  command->callback([topic, command, &app, &exit_code] {
+    std::vector<std::string> asked = command->remaining();
+    if (!topic->empty()) asked.insert(asked.begin(), *topic);
+    auto text = asked.size() == 1 ? explain(app, asked.front())
+                                  : Result<std::string>(usage_error(
+                                        "explain", fmt::format("got {} topics, allowed: one; see plumbline explain "
+                                                               "--help",
+                                                               asked.size())));
     if (!text) {
       exit_code = report_error(text.error());
       return;

@@ -12,6 +12,7 @@
 #include "tools/plumbline/console.hpp"
 #include "tools/plumbline/interrupt.hpp"
 #include "tools/plumbline/report.hpp"
+#include "tools/plumbline/runner.hpp"
 #include "tools/plumbline/verdicts.hpp"
 
 namespace plumbline::tools {
@@ -23,7 +24,7 @@ namespace {
 
 struct GoldenOptions {
   std::vector<std::string> items;  ///< cases or files
-  std::string out, reason, json, left, right;
+  std::string out, reason, json, max_memory, left, right;
   std::vector<std::string> bugs;
   bool manifest = false, replace = false;
 };
@@ -63,6 +64,14 @@ Result<std::vector<Case>> parse_all(const std::vector<std::string>& texts) {
   return cases;
 }
 
+/// What `make` would write is refused before anything is computed.
+Status may_make(const Case& item, const fs::path& path, bool replace, double max_memory_bytes) {
+  std::error_code ignored;
+  if (fs::exists(path, ignored) && !replace)
+    return usage_error(path.string(), "exists already; give --replace to change it");
+  return fits_memory(item, *find_implementation("reference"), max_memory_bytes);
+}
+
 int make(const GoldenOptions& options) {
   auto cases = parse_all(options.items);
   if (!cases) return report_error(cases.error());
@@ -73,6 +82,12 @@ int make(const GoldenOptions& options) {
     return report_error(
         usage_error("--out", fmt::format("names one file, but there are {} cases; give a folder", cases->size())));
   const fs::path folder = single ? fs::path(options.out).parent_path() : fs::path(options.out);
+  const auto path_for = [&](const Case& item) { return single ? fs::path(options.out) : folder / file_name_for(item); };
+  auto limit = memory_limit(options.max_memory);
+  if (!limit) return report_error(limit.error());
+  for (const Case& item : *cases)
+    if (auto status = may_make(item, path_for(item), options.replace, *limit); !status)
+      return report_error(status.error());
   golden::Manifest manifest;
   const std::string folder_text = folder.empty() ? "." : folder.string();
   if (options.manifest && fs::exists(folder / golden::kManifestName)) {
@@ -81,22 +96,22 @@ int make(const GoldenOptions& options) {
     manifest = std::move(*loaded);
   }
   for (const Case& item : *cases) {
-    const fs::path path = single ? fs::path(options.out) : folder / file_name_for(item);
-    std::error_code ignored;
-    if (fs::exists(path, ignored) && !options.replace)
-      return report_error(usage_error(path.string(), "exists already; give --replace to change it"));
+    const fs::path path = path_for(item);
     auto file = make_golden(item);
+    if (interrupted())
+      return report_error(
+          {ErrorCode::kInterrupted, "interrupted; " + path.string() + " was not written", "golden make"});
     if (!file) return report_error(file.error());
     if (auto status = golden::write(path.string(), *file); !status) return report_error(status.error());
-    if (options.manifest)
-      if (auto status = golden::update_entry(manifest, folder_text, path.filename().string(), print(item), options.bugs,
-                                             golden::today(), options.reason);
-          !status)
-        return report_error(status.error());
+    if (options.manifest) {
+      // After each file, so that what an interrupted run leaves is listed.
+      auto status = golden::update_entry(manifest, folder_text, path.filename().string(), print(item), options.bugs,
+                                         golden::today(), options.reason);
+      if (status) status = golden::save_manifest(folder_text, manifest);
+      if (!status) return report_error(status.error());
+    }
     fmt::print("{}  {}\n", path.string(), print(item));
   }
-  if (options.manifest)
-    if (auto status = golden::save_manifest(folder_text, manifest); !status) return report_error(status.error());
   return 0;
 }
 
@@ -134,10 +149,12 @@ int verify(const GoldenOptions& options) {
   std::vector<CaseVerdict> verdicts;
   RunOptions run;
   run.cancelled = interrupted;
+  auto limit = memory_limit(options.max_memory);
+  if (!limit) return report_error(limit.error());
+  run.max_memory_bytes = *limit;
   ProgressBar bar(false);
   for (const std::string& path : options.items) {
-    if (interrupted())
-      return report_error({ErrorCode::kInterrupted, "interrupted; no report was written", "golden verify"});
+    if (interrupted()) break;
     run.progress = [&](double fraction) {
       bar.show((static_cast<double>(verdicts.size()) + fraction) / static_cast<double>(options.items.size()), path);
     };
@@ -146,6 +163,8 @@ int verify(const GoldenOptions& options) {
     verdicts.push_back(run_case(item, *find_implementation("reference"), run));
   }
   bar.clear();
+  if (interrupted())
+    return report_error({ErrorCode::kInterrupted, "interrupted; no report was written", "golden verify"});
   TextTable table({"file", ">datasets", ">absent", ">worst share", "worst dataset", "verdict"});
   for (const CaseVerdict& v : verdicts) {
     const compare::DatasetVerdict* worst = v.worst();
@@ -157,9 +176,10 @@ int verify(const GoldenOptions& options) {
   for (const CaseVerdict& v : verdicts) {
     if (!v.absent.empty() && v.outcome != Outcome::kError)
       fmt::print("\n{}: not in the file, so not compared: {}\n", v.case_text.substr(5), fmt::join(v.absent, " "));
+    fmt::print("{}", notes(v));
     if (v.outcome == Outcome::kFailed) fmt::print("\n{}", failure_report(v));
-    if (v.problem) report_error(*v.problem);
   }
+  report_case_errors(verdicts);
   fmt::print("\n{}\n", summary_line(verdicts));
   int code = exit_code_of(verdicts);
   if (const int manifest_code = check_manifests(options.items); code == 0) code = manifest_code;
@@ -288,6 +308,8 @@ void add_golden_command(CLI::App& app, int& exit_code) {
                            "Why the goldens are made or changed; required with --manifest");
   make_command->add_option("--bug", options->bugs, "Slug of a bug the files are for; may be given again");
   make_command->add_flag("--replace", options->replace, "Change files that exist");
+  make_command->add_option("--max-memory", options->max_memory,
+                           "Refuse cases that need more, as in 8G; default: 80 % of what is available");
   make_command->footer(
       "Examples:\n  plumbline golden make csa --out csa.h5\n  plumbline golden make 'swa|csa|hca' --out goldens "
       "--manifest --reason 'first set'");
@@ -296,7 +318,9 @@ void add_golden_command(CLI::App& app, int& exit_code) {
   CLI::App* verify_command =
       command->add_subcommand("verify", "Run the reference on the problem a file states and compare all it holds");
   verify_command->add_option("file", options->items, "Golden files")->required();
-  verify_command->add_option("--json", options->json, "Write a JSON report");
+  verify_command->add_option("--json", options->json, "Write a JSON report (docs/report-schema.md)");
+  verify_command->add_option("--max-memory", options->max_memory,
+                             "Refuse files that need more, as in 8G; default: 80 % of what is available");
   verify_command->footer("Examples:\n  plumbline golden verify csa.h5");
   verify_command->callback([options, &exit_code] { exit_code = verify(*options); });
 

@@ -168,7 +168,7 @@ const std::map<std::string, Result<TextTable> (*)()>& lists() {
 void add_list_command(CLI::App& app, int& exit_code) {
   struct Options {
     std::string what;
-    bool markdown = false;
+    bool markdown = false, json = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* command =
@@ -177,7 +177,9 @@ void add_list_command(CLI::App& app, int& exit_code) {
   for (const auto& [name, make] : lists()) names.push_back(name);
   command->add_option("what", options->what, fmt::format("{}", fmt::join(names, " | ")))->required();
   command->add_flag("--markdown", options->markdown, "As a Markdown table");
-  command->footer("Examples:\n  plumbline list stages\n  plumbline list cases");
+  command->add_flag("--json", options->json, "As JSON: a list of objects")->excludes("--markdown");
+  command->footer(
+      "Examples:\n  plumbline list stages --markdown\n  plumbline list cases\n  plumbline list config --json");
   command->callback([options, names, &exit_code] {
     const auto found = lists().find(options->what);
     if (found == lists().end()) {
@@ -190,7 +192,7 @@ void add_list_command(CLI::App& app, int& exit_code) {
       exit_code = report_error(table.error());
       return;
     }
-    fmt::print("{}", options->markdown ? table->markdown() : table->plain());
+    fmt::print("{}", options->json ? table->json() : options->markdown ? table->markdown() : table->plain());
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <system_error>
@@ -40,22 +41,43 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
+/// Names the exception in flight as an error; called where one is.
+int report_exception() {
+  using plumbline::contract::ErrorCode;
+  using plumbline::tools::report_error;
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return report_error({ErrorCode::kMemory, "ran out of memory", "plumbline"});
+  } catch (const std::system_error& error) {  // fmt's, when standard output cannot be written
+    return report_error({ErrorCode::kFile, error.what(), "standard output"});
+  } catch (const std::exception& error) {
+    return report_error(
+        {ErrorCode::kInternal, std::string(error.what()) + ". This is a bug: please report it.", "plumbline"});
+  }
+}
+
+/// For exceptions that no caller of this program's can catch, as those in a parallel region.
+[[noreturn]] void on_terminate() {
+  const int code = std::current_exception()
+                       ? report_exception()
+                       : plumbline::tools::report_error({plumbline::contract::ErrorCode::kInternal,
+                                                         "terminated. This is a bug: please report it.", "plumbline"});
+  std::_Exit(code);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  using plumbline::contract::ErrorCode;
+  std::set_terminate(on_terminate);
   int code = 0;
   try {
     code = run(argc, argv);
-  } catch (const std::bad_alloc&) {
-    code = plumbline::tools::report_error({ErrorCode::kMemory, "ran out of memory", "plumbline"});
-  } catch (const std::system_error& error) {  // fmt's, when standard output cannot be written
-    code = plumbline::tools::report_error({ErrorCode::kFile, error.what(), "standard output"});
-  } catch (const std::exception& error) {
-    code = plumbline::tools::report_error(
-        {ErrorCode::kInternal, std::string(error.what()) + ". This is a bug: please report it.", "plumbline"});
+  } catch (...) {
+    code = report_exception();
   }
   if (std::fflush(stdout) != 0)
-    return plumbline::tools::report_error({ErrorCode::kFile, "cannot be written", "standard output"});
+    return plumbline::tools::report_error(
+        {plumbline::contract::ErrorCode::kFile, "cannot be written", "standard output"});
   return code;
 }

@@ -10,6 +10,7 @@
 
 #include "golden/atomic_file.hpp"
 #include "golden/manifest.hpp"
+#include "plumbline_build_commit.hpp"
 
 namespace plumbline::tools {
 namespace {
@@ -91,8 +92,10 @@ nlohmann::ordered_json environment_json() {
   return {{"plumbline", PLUMBLINE_VERSION},
           {"date", golden::today()},
           {"build_type", PLUMBLINE_BUILD_TYPE},
+          {"commit", kBuildCommit},
           {"instruction_set", PLUMBLINE_ARCH_NAME},
-          {"compiler", std::string("g++ ") + __VERSION__},
+          {"compiler", PLUMBLINE_COMPILER},
+          {"flags", PLUMBLINE_FLAGS},
           {"eigen", version(EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION)},
           {"hdf5", version(static_cast<int>(major), static_cast<int>(minor), static_cast<int>(release))},
           {"processor", processor_name()},

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <exception>
+#include <new>
 
 #include "golden/golden_file.hpp"
+#include "tools/plumbline/console.hpp"
 
 namespace plumbline::tools {
 
@@ -23,9 +26,11 @@ struct LoadedCase {
   std::optional<Results> expected;
 };
 
-Result<LoadedCase> load(const Case& item) {
+Result<LoadedCase> load(const Case& item, double max_memory_bytes) {
   if (!item.file.empty()) {
-    auto file = golden::read_guarded(item.file);
+    // While a file is read, this process and the one that reads it for us both hold it.
+    auto file =
+        max_memory_bytes > 0 ? golden::read_guarded(item.file, max_memory_bytes / 2) : golden::read_guarded(item.file);
     if (!file) return file.error();
     return LoadedCase{std::move(file->problem), std::move(file->results)};
   }
@@ -38,28 +43,50 @@ const Implementation* truth_for(const Implementation& implementation) {
   return find_implementation(implementation.name() == kWideReference ? kReference : kWideReference);
 }
 
-/// First dataset whose bits differ between two runs.
-std::optional<DatasetId> first_difference(const Results& a, const Results& b) {
-  for (std::size_t i = 0; i < DatasetId::kCount; ++i) {
-    const DatasetId id = DatasetId::from_index(i);
-    const Tensor *x = a.find(id), *y = b.find(id);
-    if ((x == nullptr) != (y == nullptr)) return id;
-    if (x && (x->shape() != y->shape() ||
-              std::memcmp(x->data(), y->data(), static_cast<std::size_t>(x->size()) * sizeof(double)) != 0))
-      return id;
-  }
-  return std::nullopt;
+bool equal_bits(const Tensor* a, const Tensor* b) {
+  if (!a || !b) return a == b;
+  return a->shape() == b->shape() &&
+         std::memcmp(a->data(), b->data(), static_cast<std::size_t>(a->size()) * sizeof(double)) == 0;
 }
 
+/// Datasets whose bits are not those of the first run fail.
 void note_repeat(const Results& first, const Results& again, CaseVerdict& verdict) {
-  const auto id = first_difference(first, again);
-  if (!id) return;
   for (compare::DatasetVerdict& v : verdict.datasets) {
-    if (!(v.id == *id)) continue;
+    if (equal_bits(first.find(v.id), again.find(v.id))) continue;
     v.verdict = compare::Verdict::kFail;
     v.wrong = std::max<Index>(v.wrong, 1);
     v.reason = "differs from run to run";
   }
+}
+
+/// What the loss and its rows are judged by, besides what is wanted.
+DatasetSet judged_by(const DatasetSet& wanted) {
+  DatasetSet set;
+  if (wanted.test(DatasetId::forward(StageId::kIndexerLoss).index()) ||
+      wanted.test(DatasetId::forward(StageId::kKlRows).index()))
+    for (const StageId stage : {StageId::kTeacher, StageId::kPredict, StageId::kIndexScores, StageId::kTopk})
+      set.set(DatasetId::forward(stage).index());
+  return set;
+}
+
+double results_bytes(const LayerConfig& config, const Packing& packing, const Request& request) {
+  double bytes = 0;
+  for (std::size_t i = 0; i < DatasetId::kCount; ++i)
+    if (const DatasetId id = DatasetId::from_index(i); request.wants(id)) {
+      double elements = sizeof(double);
+      for (const Axis axis : id.axes())
+        if (axis != Axis::kNone) elements *= static_cast<double>(extent(axis, config, packing));
+      bytes += elements;
+    }
+  return bytes;
+}
+
+Status allowed_memory(double bytes, double max_memory_bytes, const std::string& where) {
+  if (max_memory_bytes <= 0 || bytes <= max_memory_bytes) return {};
+  return Error{ErrorCode::kMemory,
+               fmt::format("needs about {}, allowed {}; raise --max-memory or shorten the case", human_bytes(bytes),
+                           human_bytes(max_memory_bytes)),
+               where};
 }
 
 Outcome outcome_of(const CaseVerdict& verdict) {
@@ -106,70 +133,95 @@ Index CaseVerdict::failed() const {
                        [](const auto& v) { return v.verdict == compare::Verdict::kFail; });
 }
 
-CaseVerdict run_case(const Case& item, const Implementation& implementation, const RunOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
-  CaseVerdict verdict;
-  verdict.case_text = print(item);
-  verdict.implementation = implementation.name();
-  const auto stopped = [&](Outcome outcome, Error error) {
-    verdict.outcome = outcome;
-    verdict.problem = std::move(error);
-    return verdict;
-  };
+namespace {
+
+/// A part of the whole progress, as a progress of its own.
+std::function<void(double)> part_of(const std::function<void(double)>& progress, double from, double to) {
+  if (!progress) return {};
+  return [progress, from, to](double fraction) { progress(from + (to - from) * fraction); };
+}
+
+/// Fills the verdict; an error is what stopped it.
+Status judge(const Case& item, const Implementation& implementation, const RunOptions& options, CaseVerdict& verdict) {
   if (item.precision != "fp64")
-    return stopped(Outcome::kDeclined, {ErrorCode::kDeclined,
-                                        "computes in double precision; cases of profile " + item.precision +
-                                            " need an implementation of that precision",
-                                        implementation.name()});
-  if (item.file.empty()) {
-    auto bytes = estimate_memory_bytes(item, implementation);
-    if (!bytes) return stopped(Outcome::kError, bytes.error());
-    if (options.max_memory_bytes > 0 && *bytes > options.max_memory_bytes)
-      return stopped(Outcome::kError,
-                     {ErrorCode::kMemory,
-                      fmt::format("needs about {:.2f} GiB, allowed {:.2f} GiB; raise --max-memory or shorten the case",
-                                  *bytes / 0x1p30, options.max_memory_bytes / 0x1p30),
-                      verdict.case_text});
-  }
-  auto loaded = load(item);
-  if (!loaded) return stopped(Outcome::kError, loaded.error());
+    return Error{ErrorCode::kDeclined,
+                 "computes in double precision; cases of profile " + item.precision +
+                     " need an implementation of that precision",
+                 implementation.name()};
+  if (item.file.empty())
+    if (auto status = fits_memory(item, implementation, options.max_memory_bytes); !status) return status;
+  auto loaded = load(item, options.max_memory_bytes);
+  if (!loaded) return loaded.error();
   const Problem& problem = loaded->problem;
-  if (auto status = implementation.supports(problem.config, problem.packing); !status)
-    return stopped(Outcome::kDeclined, status.error());
+  if (auto status = implementation.supports(problem.config, problem.packing); !status) return status;
 
   const DatasetSet layer = all_datasets(problem.config);
-  Request request;
-  request.wanted = loaded->expected ? loaded->expected->available() : layer;
-  if (options.only) request.wanted &= *options.only;
-  request.progress = options.progress;
-  request.cancelled = options.cancelled;
+  DatasetSet wanted = loaded->expected ? loaded->expected->available() : layer;
+  if (options.only) wanted &= *options.only;
   for (std::size_t i = 0; i < DatasetId::kCount; ++i)
-    if (layer.test(i) && (!options.only || options.only->test(i)) && !request.wanted.test(i))
+    if (layer.test(i) && (!options.only || options.only->test(i)) && !wanted.test(i))
       verdict.absent.push_back(DatasetId::from_index(i).path());
+  Request request;
+  request.wanted = wanted | (judged_by(wanted) & layer);
+  request.cancelled = options.cancelled;
+  if (!item.file.empty()) {
+    const double bytes = implementation.memory_bytes(problem.config, problem.packing, request) +
+                         results_bytes(problem.config, problem.packing, request);
+    if (auto status = allowed_memory(bytes, options.max_memory_bytes, item.file); !status) return status;
+  }
 
+  // The wide type takes most of the time.
+  const double split = loaded->expected ? 0 : 0.8 / options.repeat;
   std::optional<Results> truth = std::move(loaded->expected);
   verdict.truth = "file";
   if (!truth) {
     const Implementation* reference = truth_for(implementation);
     verdict.truth = reference->name();
+    request.progress = part_of(options.progress, 0, split);
     auto results = reference->run(problem, request);
-    if (!results) return stopped(Outcome::kError, results.error());
+    if (!results) return results.error();
     truth = std::move(*results);
-  } else if (options.only) {
-    for (std::size_t i = 0; i < DatasetId::kCount; ++i)
-      if (!options.only->test(i)) truth->erase(DatasetId::from_index(i));
   }
+  const double step = (1 - split) / options.repeat;
+  request.progress = part_of(options.progress, split, split + step);
   auto results = implementation.run(problem, request);
-  if (!results) return stopped(Outcome::kError, results.error());
+  if (!results) return results.error();
   compare::Limits limits;
   limits.kl_by_condition = item.file.empty();
   verdict.datasets = compare::compare_by_golden_rule(problem, *truth, *results, limits);
-  for (int again = 1; again < options.repeat; ++again) {
+  std::erase_if(verdict.datasets, [&](const compare::DatasetVerdict& v) { return !wanted.test(v.id.index()); });
+  truth.reset();
+  for (verdict.repeat = 1; verdict.repeat < options.repeat; ++verdict.repeat) {
+    request.progress = part_of(options.progress, split + step * verdict.repeat, split + step * (verdict.repeat + 1));
     auto repeated = implementation.run(problem, request);
-    if (!repeated) return stopped(Outcome::kError, repeated.error());
+    if (!repeated) return repeated.error();
     note_repeat(*results, *repeated, verdict);
   }
   verdict.outcome = outcome_of(verdict);
+  return {};
+}
+
+}  // namespace
+
+CaseVerdict run_case(const Case& item, const Implementation& implementation, const RunOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  CaseVerdict verdict;
+  verdict.case_text = print(item);
+  verdict.implementation = implementation.name();
+  Status status;
+  // Cases run on threads of their own, where an exception would end the program.
+  try {
+    status = judge(item, implementation, options, verdict);
+  } catch (const std::bad_alloc&) {
+    status = Error{ErrorCode::kMemory, "ran out of memory; shorten the case or run fewer at a time", verdict.case_text};
+  } catch (const std::exception& error) {
+    status = Error{ErrorCode::kInternal, std::string(error.what()) + ". This is a bug: please report it.",
+                   verdict.case_text};
+  }
+  if (!status) {
+    verdict.outcome = status.error().code == ErrorCode::kDeclined ? Outcome::kDeclined : Outcome::kError;
+    verdict.problem = status.error();
+  }
   verdict.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return verdict;
 }
@@ -181,20 +233,23 @@ Result<double> estimate_memory_bytes(const Case& item, const Implementation& imp
   // Checked on the problem alone first, so that a batch that could never fit is not even laid out.
   const double problem = problem_bytes(item);
   if (problem > 1e12)
-    return Error{ErrorCode::kMemory, fmt::format("the inputs and weights alone take {:.0f} GB", problem / 1e9),
+    return Error{ErrorCode::kMemory, "needs " + human_bytes(problem) + " for the inputs and weights alone",
                  print(item)};
   const Packing packing = make_packing(item);
   const double own = implementation.memory_bytes(item.config, packing, request);
   const double truth = truth_for(implementation)->memory_bytes(item.config, packing, request);
-  double results = 0;
-  for (std::size_t i = 0; i < DatasetId::kCount; ++i)
-    if (const DatasetId id = DatasetId::from_index(i); request.wants(id)) {
-      double elements = 8;
-      for (const Axis axis : id.axes())
-        if (axis != Axis::kNone) elements *= static_cast<double>(extent(axis, item.config, packing));
-      results += elements;
-    }
-  return std::max(own + results, truth);
+  return std::max(own + results_bytes(item.config, packing, request), truth);
+}
+
+Status fits_memory(const Case& item, const Implementation& implementation, double max_memory_bytes) {
+  auto bytes = estimate_memory_bytes(item, implementation);
+  if (!bytes) return bytes.error();
+  return allowed_memory(*bytes, max_memory_bytes, print(item));
+}
+
+Result<double> memory_limit(const std::string& option) {
+  if (!option.empty()) return parse_bytes(option);
+  return 0.8 * available_memory_bytes();
 }
 
 int exit_code_of(const std::vector<CaseVerdict>& verdicts) {

@@ -33,6 +33,7 @@ struct CaseVerdict {
   std::vector<compare::DatasetVerdict> datasets;
   std::vector<std::string> absent;         ///< datasets of the layer that the truth does not hold
   std::optional<contract::Error> problem;  ///< why it was declined or could not be judged
+  int repeat = 1;                          ///< runs made of it
   double seconds = 0;
 
   const compare::DatasetVerdict* worst() const;        ///< largest share of its limit
@@ -46,9 +47,17 @@ struct CaseVerdict {
 CaseVerdict run_case(const contract::Case& item, const contract::Implementation& implementation,
                      const RunOptions& options);
 
-/// Estimated peak bytes of run_case.
+/// Estimated peak bytes of run_case, for a generated case; 0 for a `file=` case, which is known once it is read.
+/// kMemory if the inputs and weights alone are beyond any machine.
 contract::Result<double> estimate_memory_bytes(const contract::Case& item,
                                                const contract::Implementation& implementation);
+
+/// OK, or kMemory with what the case needs and what is allowed (0: everything is).
+contract::Status fits_memory(const contract::Case& item, const contract::Implementation& implementation,
+                             double max_memory_bytes);
+
+/// What --max-memory says, "8G"; where it is empty 80 % of what is available (0, anything, if that is not known).
+contract::Result<double> memory_limit(const std::string& option);
 
 /// Exit code of a whole run: 1 if anything failed, else the code of the first error, else 6 if all was declined, else 3
 /// if nothing was checked, else 0.

@@ -31,7 +31,18 @@ std::string verdict_word(const compare::DatasetVerdict& v) {
 }  // namespace
 
 std::string repro_line(const CaseVerdict& verdict) {
-  return fmt::format("plumbline verify '{}' --impl {}", verdict.case_text, verdict.implementation);
+  std::string line = fmt::format("plumbline verify '{}' --impl {}", verdict.case_text, verdict.implementation);
+  if (verdict.repeat > 1) line += fmt::format(" --repeat {}", verdict.repeat);
+  if (const compare::DatasetVerdict* first = verdict.first_wrong()) line += " --stage " + first->id.path();
+  return line;
+}
+
+std::string notes(const CaseVerdict& verdict) {
+  std::string text;
+  for (const compare::DatasetVerdict& v : verdict.datasets)
+    if (v.verdict == compare::Verdict::kPass && !v.reason.empty())
+      text += fmt::format("{}: {} {}\n", verdict.case_text, v.id.path(), v.reason);
+  return text;
 }
 
 std::string verdict_table(const std::vector<CaseVerdict>& verdicts) {
@@ -65,6 +76,14 @@ std::string failure_report(const CaseVerdict& verdict) {
   text += fmt::format("  how bad got {:.17g}, want {:.17g}: {}\n", first->got, first->want, first->reason);
   text += fmt::format("  repro   {}\n", repro_line(verdict));
   return text;
+}
+
+void report_case_errors(const std::vector<CaseVerdict>& verdicts) {
+  for (const CaseVerdict& v : verdicts) {
+    if (v.outcome != Outcome::kError) continue;
+    const bool placed = v.problem->where == v.case_text || "file=" + v.problem->where == v.case_text;
+    report_error(placed ? *v.problem : contract::Error{v.problem->code, v.problem->text(), v.case_text});
+  }
 }
 
 std::string summary_line(const std::vector<CaseVerdict>& verdicts) {

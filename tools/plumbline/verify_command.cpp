@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <mutex>
 #include <thread>
 
@@ -92,13 +93,15 @@ Result<std::optional<DatasetSet>> collect_stages(const VerifyOptions& options) {
 /// "2/5" keeps every fifth job, starting with the second.
 Status apply_shard(const std::string& shard, std::vector<Job>& jobs) {
   if (shard.empty()) return {};
-  int index = 0, count = 0;
-  char rest = 0;
-  if (std::sscanf(shard.c_str(), "%d/%d%c", &index, &count, &rest) != 2 || count < 1 || index < 1 || index > count)
+  std::size_t index = 0, count = 0;
+  const char* end = shard.data() + shard.size();
+  const auto [slash, bad_index] = std::from_chars(shard.data(), end, index);
+  const bool split = bad_index == std::errc() && slash != end && *slash == '/';
+  const auto [rest, bad_count] = std::from_chars(split ? slash + 1 : end, end, count);
+  if (!split || bad_count != std::errc() || rest != end || index < 1 || index > count)
     return usage_error("--shard", "got '" + shard + "', allowed: i/n with 1 <= i <= n, as in 2/5");
   std::vector<Job> kept;
-  for (std::size_t i = static_cast<std::size_t>(index - 1); i < jobs.size(); i += static_cast<std::size_t>(count))
-    kept.push_back(jobs[i]);
+  for (std::size_t i = index - 1; i < jobs.size(); i += std::min(count, jobs.size())) kept.push_back(jobs[i]);
   jobs = std::move(kept);
   return {};
 }
@@ -116,16 +119,25 @@ Result<std::vector<Job>> collect_jobs(const VerifyOptions& options) {
   return jobs;
 }
 
-int dry_run(const std::vector<Job>& jobs) {
-  TextTable table({"case", "implementation", ">memory"});
+int dry_run(const std::vector<Job>& jobs, double max_memory_bytes) {
+  TextTable table({"case", "implementation", ">memory", ""});
+  std::size_t refused = 0;
   for (const Job& job : jobs) {
-    auto bytes = estimate_memory_bytes(job.item, *job.implementation);
-    if (!bytes) return report_error(bytes.error());
-    table.add(
-        {print(job.item), job.implementation->name(), job.item.file.empty() ? human_bytes(*bytes) : "by the file"});
+    const auto bytes = estimate_memory_bytes(job.item, *job.implementation);
+    const bool fits = fits_memory(job.item, *job.implementation, max_memory_bytes).ok();
+    refused += !fits;
+    table.add({print(job.item), job.implementation->name(),
+               !job.item.file.empty() ? "by the file"
+               : bytes                ? human_bytes(*bytes)
+                                      : "> 1 TB",
+               fits ? "" : "does not fit"});
   }
-  fmt::print("{}{} runs, none done (--dry-run)\n", table.plain(), jobs.size());
-  return jobs.empty() ? exit_code(ErrorCode::kNothing) : 0;
+  fmt::print("{}{} runs, none done (--dry-run); {} allowed for each\n", table.plain(), jobs.size(),
+             max_memory_bytes > 0 ? human_bytes(max_memory_bytes) : "any memory");
+  if (refused == 0) return 0;
+  return report_error(
+      {ErrorCode::kMemory,
+       fmt::format("{} of {} runs do not fit; raise --max-memory or shorten them", refused, jobs.size()), "verify"});
 }
 
 /// Runs the jobs on `threads` workers; verdicts come back in the order of the jobs.
@@ -173,31 +185,29 @@ int verify(const VerifyOptions& options) {
   if (!jobs) return report_error(jobs.error());
   auto only = collect_stages(options);
   if (!only) return report_error(only.error());
-  if (options.dry_run) return dry_run(*jobs);
-  RunOptions run;
-  run.only = *only;
-  run.repeat = options.repeat;
-  run.max_memory_bytes = 0.8 * available_memory_bytes();
-  if (!options.max_memory.empty()) {
-    auto bytes = parse_bytes(options.max_memory);
-    if (!bytes) return report_error(bytes.error());
-    run.max_memory_bytes = *bytes;
-  }
-  run.max_memory_bytes /= std::max(1, options.jobs);
   if (jobs->empty())
     return report_error(
         {ErrorCode::kNothing, "no case is left after --filter and --shard: nothing was checked", "verify"});
+  RunOptions run;
+  run.only = *only;
+  run.repeat = options.repeat;
+  auto limit = memory_limit(options.max_memory);
+  if (!limit) return report_error(limit.error());
+  run.max_memory_bytes = *limit;
+  run.max_memory_bytes /= std::max<double>(1, std::min<double>(options.jobs, static_cast<double>(jobs->size())));
+  if (options.dry_run) return dry_run(*jobs, run.max_memory_bytes);
 
   const std::vector<CaseVerdict> verdicts = run_jobs(*jobs, options, run);
   if (interrupted()) return report_error({ErrorCode::kInterrupted, "interrupted; no report was written", "verify"});
   const int code = exit_code_of(verdicts);
   if (!options.quiet) fmt::print("{}", verdict_table(verdicts));
   for (const CaseVerdict& v : verdicts) {
+    if (!options.quiet) fmt::print("{}", notes(v));
+    if (v.outcome == Outcome::kDeclined)
+      fmt::print("\n{}  {}  {}\n", coloured(word_for(v.outcome)), v.case_text, v.problem->text());
     if (v.outcome == Outcome::kFailed) fmt::print("\n{}", failure_report(v));
-    if (v.problem)
-      fmt::print("\n{}  {}  impl={}\n  {}\n", coloured(word_for(v.outcome)), v.case_text, v.implementation,
-                 v.problem->text());
   }
+  report_case_errors(verdicts);
   fmt::print("\n{}\n", summary_line(verdicts));
   if (!options.json.empty())
     if (auto status = write_report(options.json, verdicts, code); !status) return report_error(status.error());
@@ -224,7 +234,7 @@ void add_verify_command(CLI::App& app, int& exit_code) {
   command->add_flag("--dry-run", options->dry_run, "List cases with their memory estimate, run nothing");
   command->add_option("--repeat", options->repeat, "Run each case n times and demand equal bits")
       ->check(CLI::Range(1, 1000));
-  command->add_option("--json", options->json, "Write a JSON report (docs/report.schema.json)");
+  command->add_option("--json", options->json, "Write a JSON report (docs/report-schema.md)");
   command->add_option("--max-memory", options->max_memory,
                       "Refuse cases that need more, as in 8G; default: 80 % of what is available");
   command->add_flag("-q,--quiet", options->quiet, "Print failures and the summary only");
