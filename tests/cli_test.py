@@ -173,6 +173,45 @@ class CliTest(unittest.TestCase):
         self.assertEqual(again.returncode, 1, again.stdout + again.stderr)
         self.assertIn("1 of 1 datasets wrong", again.stdout)
 
+    def test_a_wrong_element_of_any_dataset_is_named(self):
+        """1e-9 of the largest value, in one element of each dataset in turn, of files that hold every kind of row."""
+        spoiled = {}
+        for name in ("csa_row_mask_nan", "csa_packed_padded", "swa_window"):
+            whole = REPOSITORY / "tests" / "oracle" / f"{name}.h5"
+            with h5py.File(whole) as file:
+                paths = []
+                file.visititems(lambda path, item: paths.append(path) if isinstance(item, h5py.Dataset) and item.size and
+                                path.split("/")[0] in ("forward", "grad") else None)
+                row = int(np.flatnonzero(file["packing/row_valid"][: file["packing/lengths"][0]])[-1])
+                tokens, ratio = file["packing/row_valid"].size, int(file["config"].attrs["ratio"])
+                entry = row // ratio - 1 if ratio > 1 else 0
+            for path in paths:
+                target = self.folder / f"{name}.{path.replace('/', '.')}.h5"
+                shutil.copy(whole, target)
+                with h5py.File(target, "r+") as file:
+                    values = file[path][()]
+                    if path == "forward/topk":
+                        values[row, 0] = max(set(range(row // ratio)) - set(values[row]), default=-1)
+                    elif values.ndim == 0:
+                        values = values + max(1e-9 * abs(values), 1e-9 * (values == 0))
+                    else:
+                        per_entry = "compressed_" in path or "index_pooled" in path or "index_k" in path
+                        first = entry if per_entry else row if values.shape[0] == tokens else values.shape[0] // 2
+                        finite = np.abs(values[np.isfinite(values)])
+                        flat = values[first].reshape(-1) if values.ndim > 1 else values[first : first + 1]
+                        where = np.flatnonzero(np.isfinite(flat))
+                        flat[where[-1]] += 1e-9 * (finite.max() or 1)
+                    file[path][...] = values
+                spoiled[str(target)] = path
+        self.assertEqual(len(spoiled), 61 + 61 + 33)
+        report = self.folder / "report.json"
+        done = run("golden", "verify", *spoiled, "--json", report)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        for case in json.loads(report.read_text())["cases"]:
+            wrong = [stage["name"] for stage in case["stages"] if stage["verdict"] == "fail"]
+            self.assertEqual(wrong, [spoiled[case["case"].removeprefix("file=")]])
+            self.assertEqual(case["first_wrong_stage"], wrong[0])
+
     def test_what_a_file_lacks_is_said(self):
         target = self.folder / "few.h5"
         shutil.copy(ORACLE, target)
