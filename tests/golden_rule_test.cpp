@@ -160,8 +160,10 @@ TEST(GoldenRuleShape, ExpectedTensorsOfAnotherShapeFail) {
   const DatasetId out = DatasetId::forward(StageId::kOut);
   Results odd = s.results;
   odd.set(out, Tensor({3, 40}));
-  for (const DatasetVerdict& v : compare_by_golden_rule(s.problem, odd, odd))
+  for (const DatasetVerdict& v : compare_by_golden_rule(s.problem, odd, odd)) {
     EXPECT_EQ(v.verdict == Verdict::kFail, v.id == out) << v.id.path() << " " << v.reason;
+    EXPECT_EQ(v.reason.find("the problem gives it [37, 40]") != std::string::npos, v.id == out) << v.reason;
+  }
 }
 
 TEST(GoldenRuleLoss, IsJudgedByItsCondition) {
@@ -189,7 +191,7 @@ TEST(GoldenRuleLoss, SaysWhatItWasJudgedByWithoutATeacher) {
   EXPECT_NE(verdict().reason.find("results under test"), std::string::npos) << verdict().reason;
   // Whatever shape or picks a candidate has, the condition is not read from where there is nothing.
   got.at(loss)[0] = s.results.at(loss)[0];
-  got.set(DatasetId::forward(StageId::kTopk), Tensor(s.results.at(DatasetId::forward(StageId::kTopk)).shape(), 1e300));
+  got.set(DatasetId::forward(StageId::kTopk), Tensor(s.results.at(DatasetId::forward(StageId::kTopk)).shape(), 1e9));
   EXPECT_EQ(verdict().verdict, Verdict::kPass);
   got.set(teacher, Tensor({2, 2}));
   EXPECT_EQ(verdict().verdict, Verdict::kPass);
