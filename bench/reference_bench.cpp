@@ -1,163 +1,169 @@
-// Whole layers and single stages of the double-precision reference, with the dgemm rate of the same run beside them.
+// The double-precision reference against Eigen's dgemm in the same run: whole layers, and the products of each stage.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
-#include <chrono>
-#include <fstream>
+#include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "bench/layer_request.hpp"
+#include "bench/layer_table.hpp"
+#include "bench/machine.hpp"
 #include "bench/stage_timer.hpp"
 #include "reference/exact.hpp"
 #include "reference/operation_count.hpp"
-#include "reference/run_layer.hpp"
 
 namespace plumbline::bench {
 namespace {
 
-using namespace contract;
+using contract::Case, contract::Problem, contract::StageId;
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+std::vector<LayerRow> rows;
+int exit_status = 0;
 
-/// Operations a second of a large product in double precision, driven as the reference drives its own.
-double dgemm_rate() {
-  using reference::Matrix;
-  constexpr Index n = 2048;
-  static const Matrix<double> a = Matrix<double>::Random(n, n), b = Matrix<double>::Random(n, n);
-  static Matrix<double> c(n, n);
-  reference::fix_product_blocking();
-  const double start = now();
-  reference::project(reference::ExactPolicy<double>{}, DatasetId::forward(StageId::kOut), reference::all(c),
-                     reference::all(a), reference::all(b));
-  return 2.0 * n * n * n / (now() - start);
+void skip(benchmark::State& state, const contract::Error& error) {
+  state.SkipWithError(error.text().c_str());
+  exit_status = contract::exit_code(error.code);
 }
 
-/// Highest resident memory since the last reset, in bytes; the reset needs Linux's clear_refs.
-double peak_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) * 1024;
-  return 0;
-}
-void reset_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
-
-const Problem& problem_of(const std::string& text) {
-  static std::string last;
+/// The case's problem; only the last one is kept, so that memory is one case's alone.
+contract::Result<const Problem*> problem_of(const Case& item) {
+  static std::optional<Case> last;
   static Problem problem;
-  if (last != text) {
-    problem = {};
-    auto made = make_problem(*parse_case(text));
-    problem = std::move(*made);
-    last = text;
-  }
-  return problem;
+  if (last == item) return &problem;
+  last.reset();
+  problem = {};
+  auto made = contract::make_problem(item);
+  if (!made) return made.error();
+  problem = std::move(*made);
+  last = item;
+  return &problem;
 }
 
-struct Row {
-  std::string name;
-  double operations, seconds, dgemm, peak;
-};
-std::vector<Row>& rows() {
-  static std::vector<Row> all;
-  return all;
-}
+void layer(benchmark::State& state, const Case& item, bool backward) {
+  const auto problem = problem_of(item);
+  if (!problem) return skip(state, problem.error());
+  const contract::Request request = layer_request(backward);
+  LayerRow row;
+  row.item = item;
+  row.backward = backward;
+  row.operations = reference::total_operations(item.config, (*problem)->packing, backward);
 
-void layer(benchmark::State& state, const std::string& text, bool backward) {
-  const Problem& problem = problem_of(text);
-  Request request;
-  request.wanted.set(DatasetId::forward(StageId::kOut).index());
-  request.wanted.set(DatasetId::forward(StageId::kIndexerLoss).index());
-  if (backward) {
-    for (const WeightInfo& weight : kWeights) request.wanted.set(DatasetId::gradient(weight.id).index());
-    request.wanted.set(DatasetId::hidden_gradient().index());
-  }
-  const double operations = reference::total_operations(problem.config, problem.packing, backward);
-  double seconds = 0, dgemm = 0;
-  reset_peak();
+  const Rate before = measure_dgemm();
+  const bool measured = reset_peak_memory();
   for (auto _ : state) {
-    const double before = dgemm_rate(), start = now();
-    auto results = reference::run_exact<double>(problem, request);
-    const double one = now() - start;
-    if (!results) {
-      state.SkipWithError(results.error().text().c_str());
-      return;
-    }
-    state.SetIterationTime(one);
-    seconds += one;
-    dgemm += (before + dgemm_rate()) / 2;
+    const Seconds start = now();
+    const auto results = reference::run_exact<double>(**problem, request);
+    const Seconds taken = now() - start;
+    if (!results) return skip(state, results.error());
+    state.SetIterationTime(taken.wall);
+    row.seconds.wall += taken.wall / double(state.max_iterations);
+    row.seconds.cpu += taken.cpu / double(state.max_iterations);
   }
-  const double runs = static_cast<double>(state.iterations());
-  const Row row{text + (backward ? " forward+backward" : " forward"), operations, seconds / runs, dgemm / runs,
-                peak_bytes()};
-  rows().push_back(row);
-  state.counters["GFLOP/s"] = row.operations / row.seconds * 1e-9;
-  state.counters["dgemm_GFLOP/s"] = row.dgemm * 1e-9;
-  state.counters["of_dgemm"] = row.operations / row.seconds / row.dgemm;
-  state.counters["peak_GiB"] = row.peak / 0x1p30;
-  state.counters["tokens"] = static_cast<double>(problem.packing.tokens());
+  if (measured) row.peak_bytes = peak_memory_bytes();
+  row.dgemm = mean(before, measure_dgemm());
+  state.counters["GFLOP/s"] = row.rate() * 1e-9;
+  state.counters["dgemm_GFLOP/s"] = row.dgemm.per_second * 1e-9;
+  state.counters["of_dgemm"] = row.of_dgemm();
+  state.counters["of_dgemm_by_cpu"] = row.of_dgemm_by_cpu();
+  if (measured) state.counters["peak_GiB"] = row.peak_bytes / 0x1p30;
+  add_row(rows, row);
 }
 
-void stage(benchmark::State& state, const std::string& text, StageId id, bool backward) {
-  static std::map<std::string, StageSeconds> timed;
-  if (!timed.count(text)) timed[text] = time_stages(problem_of(text));
-  const StageSeconds& seconds = timed[text];
-  const double one = (backward ? seconds.backward : seconds.forward)[static_cast<std::size_t>(id)];
-  for (auto _ : state) state.SetIterationTime(one);
-  const Case c = *parse_case(text);
-  for (const reference::StageOperations& count : reference::operation_counts(c.config, make_packing(c)))
-    if (count.stage == id) state.counters["GFLOP"] = (backward ? count.backward : count.forward) * 1e-9;
+/// Stages of one case, timed once for all of its benchmarks.
+struct TimedStages {
+  StageSeconds seconds;
+  Rate dgemm;
+};
+contract::Result<const TimedStages*> timed_stages(const Case& item) {
+  static std::map<std::string, TimedStages> all;
+  const std::string name = contract::print(item);
+  if (const auto known = all.find(name); known != all.end()) return &known->second;
+  const auto problem = problem_of(item);
+  if (!problem) return problem.error();
+  const Rate before = measure_dgemm();
+  const auto seconds = time_stages(**problem);
+  if (!seconds) return seconds.error();
+  return &(all[name] = {*seconds, mean(before, measure_dgemm())});
 }
 
-void register_layer(const std::string& text, benchmark::IterationCount iterations) {
+void stage(benchmark::State& state, const Case& item, const reference::StageOperations& count, bool backward) {
+  const auto timed = timed_stages(item);
+  if (!timed) return skip(state, timed.error());
+  const StageSeconds& seconds = (*timed)->seconds;
+  const double taken = (backward ? seconds.backward : seconds.forward)[static_cast<std::size_t>(count.stage)];
+  const double operations = backward ? count.backward : count.forward;
+  for (auto _ : state) state.SetIterationTime(taken);
+  state.counters["GFLOP"] = operations * 1e-9;
+  state.counters["share"] = taken / seconds.total();
+  state.counters["of_dgemm_by_cpu"] = operations / taken / (*timed)->dgemm.per_cpu_second;
+}
+
+void rest(benchmark::State& state, const Case& item) {
+  const auto timed = timed_stages(item);
+  if (!timed) return skip(state, timed.error());
+  for (auto _ : state) state.SetIterationTime((*timed)->seconds.rest);
+  state.counters["share"] = (*timed)->seconds.rest / (*timed)->seconds.total();
+}
+
+template <typename Body>
+void add(const std::string& name, int iterations, Body body) {
+  benchmark::RegisterBenchmark(name.c_str(), body)
+      ->UseManualTime()
+      ->Iterations(iterations)
+      ->Unit(benchmark::kMillisecond);
+}
+
+void register_layer(const Case& item) {
+  const int iterations = item.model.starts_with("tiny") ? 20 : 1;
   for (const bool backward : {false, true})
-    benchmark::RegisterBenchmark(fmt::format("layer/{}/{}", text, backward ? "forward+backward" : "forward").c_str(),
-                                 [=](benchmark::State& state) { layer(state, text, backward); })
-        ->UseManualTime()
-        ->Iterations(iterations)
-        ->Unit(benchmark::kMillisecond);
+    add(fmt::format("layer/{}/{}", contract::print(item), backward ? "forward+backward" : "forward"), iterations,
+        [=](benchmark::State& state) { layer(state, item, backward); });
 }
 
-void register_stages(const std::string& text) {
-  const LayerConfig config = parse_case(text)->config;
-  for (const StageInfo& s : kStages) {
-    if (!present(s.presence, config)) continue;
-    for (const bool backward : {false, true}) {
-      if (backward && !s.has_gradient) continue;
-      benchmark::RegisterBenchmark(
-          fmt::format("stage/{}/{}/{}", text, s.name, backward ? "backward" : "forward").c_str(),
-          [=](benchmark::State& state) { stage(state, text, s.id, backward); })
-          ->UseManualTime()
-          ->Iterations(1)
-          ->Unit(benchmark::kMillisecond);
+void register_stages(const Case& item) {
+  const std::string name = "stage/" + contract::print(item);
+  for (const reference::StageOperations& count : reference::operation_counts(item.config, contract::make_packing(item)))
+    for (const bool backward : {false, true})
+      if ((backward ? count.backward : count.forward) > 0)
+        add(fmt::format("{}/{}/{}", name, info(count.stage).name, backward ? "backward" : "forward"), 1,
+            [=](benchmark::State& state) { stage(state, item, count, backward); });
+  add(name + "/rest", 1, [=](benchmark::State& state) { rest(state, item); });
+}
+
+int fail(const contract::Error& error) {
+  fmt::print(stderr, "reference_bench: error: {}\n", error.text());
+  return contract::exit_code(error.code);
+}
+
+int run(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  std::vector<std::string> texts(argv + 1, argv + argc);
+  for (const std::string& text : texts)
+    if (text.starts_with('-'))
+      return fail(contract::usage_error(text, "unknown flag; allowed: --benchmark_... (see --help), and case strings"));
+  if (texts.empty())
+    texts = {"swa|csa|hca", "swa|csa|hca,model=flash,seq=256", "swa|csa|hca,model=flash,seq=512",
+             "swa|csa|hca,model=flash,seq=1024", "csa,model=flash,seq=2048"};
+  for (const std::string& text : texts) {
+    const auto cases = contract::parse_cases(text);
+    if (!cases) return fail(cases.error());
+    for (const Case& item : *cases) {
+      if (auto status = contract::validate(item.config); !status) return fail(status.error());
+      register_layer(item);
+      register_stages(item);
     }
   }
-}
-
-void print_table() {
-  if (rows().empty()) return;
-  fmt::print("\n{:<58}{:>10}{:>10}{:>10}{:>10}{:>10}\n", "layer", "GFLOP", "seconds", "GFLOP/s", "of dgemm",
-             "peak GiB");
-  for (const Row& row : rows())
-    fmt::print("{:<58}{:>10.1f}{:>10.3f}{:>10.1f}{:>9.0f}%{:>10.2f}\n", row.name, row.operations * 1e-9, row.seconds,
-               row.operations / row.seconds * 1e-9, 100 * row.operations / row.seconds / row.dgemm, row.peak / 0x1p30);
+  benchmark::RunSpecifiedBenchmarks();
+  for (const std::string& table : {speed_table(rows), memory_table(rows)})
+    if (!table.empty()) fmt::print("\n{}", table);
+  return exit_status;
 }
 
 }  // namespace
 }  // namespace plumbline::bench
 
-int main(int argc, char** argv) {
-  using namespace plumbline::bench;
-  for (const char* kind : {"swa", "csa", "hca"}) {
-    register_layer(std::string(kind) + ",model=tiny", 20);
-    for (const int seq : {256, 512, 1024, 2048, 4096})
-      register_layer(fmt::format("{},model=flash,seq={}", kind, seq), 1);
-    register_stages(std::string(kind) + ",model=tiny");
-    register_stages(fmt::format("{},model=flash,seq=512", kind));
-  }
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
-  print_table();
-  return 0;
-}
+int main(int argc, char** argv) { return plumbline::bench::run(argc, argv); }

@@ -1,50 +1,92 @@
 #include "bench/stage_timer.hpp"
 
-#include <chrono>
+#include <numeric>
+#include <ranges>
+#include <string>
+#include <string_view>
 
+#include "bench/layer_request.hpp"
+#include "bench/machine.hpp"
 #include "reference/run_layer.hpp"
 
 namespace plumbline::bench {
 namespace {
 
-using contract::Index;
-using contract::StageId;
-using Clock = std::chrono::steady_clock;
+using contract::DatasetId, contract::Index, contract::StageId;
 
-/// The exact arithmetic; every stage's value and cotangent passes by, and takes the time since the last one.
+/// The first stage computed from an input, weight or other stage of that name: the one whose vjp makes its cotangent.
+std::size_t first_reader(std::string_view name) {
+  for (const contract::StageInfo& stage : contract::kStages)
+    for (const auto word : std::views::split(stage.inputs, ' '))
+      if (std::string_view(word.begin(), word.end()) == name) return static_cast<std::size_t>(stage.id);
+  return 0;
+}
+
+/// The exact arithmetic with a clock around every product, filed by the stage that the product belongs to.
 class TimedPolicy : public reference::ExactPolicy<double> {
  public:
-  explicit TimedPolicy(StageSeconds& seconds) : seconds_(seconds) {}
-
-  void on_stage(StageId id, const std::vector<Index>&, Out) const {
-    seconds_.forward[static_cast<std::size_t>(id)] += lap();
+  TimedPolicy(const contract::Problem& problem, StageSeconds& seconds) : problem_(problem), seconds_(seconds) {
+    for (std::size_t i = 0; i < DatasetId::kCount; ++i) {
+      const DatasetId id = DatasetId::from_index(i);
+      if (id.is_forward())
+        reader_[i] = i;
+      else if (id.stage())
+        reader_[i] = first_reader(info(*id.stage()).name);
+      else if (id.weight())
+        reader_[i] = first_reader(info(*id.weight()).name);
+    }
   }
-  void on_gradient(StageId id, const std::vector<Index>&, Out) const {
-    seconds_.backward[static_cast<std::size_t>(id)] += lap();
+
+  void product_nt(DatasetId id, Out c, In a, In b, bool accumulate) const {
+    timed(id, b, [&] { ExactPolicy::product_nt(id, c, a, b, accumulate); });
+  }
+  void product_nn(DatasetId id, Out c, In a, In b, bool accumulate) const {
+    timed(id, b, [&] { ExactPolicy::product_nn(id, c, a, b, accumulate); });
+  }
+  void product_tn(DatasetId id, Out c, In a, In b, bool accumulate) const {
+    timed(id, b, [&] { ExactPolicy::product_tn(id, c, a, b, accumulate); });
   }
 
  private:
-  double lap() const {
-    const Clock::time_point now = Clock::now();
-    const double seconds = std::chrono::duration<double>(now - last_).count();
-    last_ = now;
-    return seconds;
+  template <typename Product>
+  void timed(DatasetId id, In b, Product product) const {
+    const double start = thread_cpu_seconds();
+    product();
+    const double taken = thread_cpu_seconds() - start;
+    double& sum = id.is_forward() ? seconds_.forward[id.index()] : seconds_.backward[stage_of(id, b)];
+#pragma omp atomic
+    sum += taken;
   }
 
+  /// hidden's cotangent comes from several stages: told apart by the weight that they multiply it with.
+  std::size_t stage_of(DatasetId id, In b) const {
+    if (!(id == DatasetId::hidden_gradient())) return reader_[id.index()];
+    for (const contract::WeightInfo& weight : contract::kWeights) {
+      const contract::Tensor& tensor = problem_.weight(weight.id);
+      if (b.data() >= tensor.data() && b.data() < tensor.data() + tensor.size())
+        return reader_[DatasetId::gradient(weight.id).index()];
+    }
+    return static_cast<std::size_t>(StageId::kQDown);
+  }
+
+  const contract::Problem& problem_;
   StageSeconds& seconds_;
-  mutable Clock::time_point last_ = Clock::now();
+  std::array<std::size_t, DatasetId::kCount> reader_{};
 };
 
 }  // namespace
 
-StageSeconds time_stages(const contract::Problem& problem) {
-  contract::Request request;
-  for (const contract::WeightInfo& weight : contract::kWeights)
-    request.wanted.set(contract::DatasetId::gradient(weight.id).index());
-  request.wanted.set(contract::DatasetId::hidden_gradient().index());
+double StageSeconds::total() const {
+  return std::accumulate(backward.begin(), backward.end(), std::accumulate(forward.begin(), forward.end(), rest));
+}
+
+contract::Result<StageSeconds> time_stages(const contract::Problem& problem) {
   StageSeconds seconds;
-  const TimedPolicy policy(seconds);
-  (void)reference::run_layer(problem, request, policy).ok();
+  const TimedPolicy policy(problem, seconds);
+  const Seconds start = now();
+  const auto results = reference::run_layer(problem, layer_request(true), policy);
+  if (!results) return results.error();
+  seconds.rest = (now() - start).cpu - seconds.total();
   return seconds;
 }
 
