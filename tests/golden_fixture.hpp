@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -66,11 +65,6 @@ inline void write_bytes(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-inline bool same_bits(const contract::Tensor& a, const contract::Tensor& b) {
-  return a.shape() == b.shape() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.values().size() * sizeof(double)) == 0);
-}
-
 /// Equal in every bit, NaN payloads included.
 inline void expect_same(const GoldenFile& got, const GoldenFile& want) {
   EXPECT_EQ(got.format_version, want.format_version);
@@ -78,15 +72,15 @@ inline void expect_same(const GoldenFile& got, const GoldenFile& want) {
   EXPECT_EQ(got.producer, want.producer);
   EXPECT_TRUE(got.problem.config == want.problem.config);
   EXPECT_TRUE(got.problem.packing == want.problem.packing);
-  EXPECT_TRUE(same_bits(got.problem.hidden, want.problem.hidden));
-  EXPECT_TRUE(same_bits(got.problem.grad_out, want.problem.grad_out));
+  EXPECT_TRUE(contract::equal_bits(got.problem.hidden, want.problem.hidden));
+  EXPECT_TRUE(contract::equal_bits(got.problem.grad_out, want.problem.grad_out));
   for (const contract::WeightInfo& weight : contract::kWeights)
-    EXPECT_TRUE(same_bits(got.problem.weight(weight.id), want.problem.weight(weight.id))) << weight.name;
+    EXPECT_TRUE(contract::equal_bits(got.problem.weight(weight.id), want.problem.weight(weight.id))) << weight.name;
   EXPECT_EQ(got.results.available(), want.results.available());
   for (std::size_t i = 0; i < contract::DatasetId::kCount; ++i) {
     const auto id = contract::DatasetId::from_index(i);
     if (got.results.has(id) && want.results.has(id)) {
-      EXPECT_TRUE(same_bits(got.results.at(id), want.results.at(id))) << id.path();
+      EXPECT_TRUE(contract::equal_bits(got.results.at(id), want.results.at(id))) << id.path();
     }
   }
 }

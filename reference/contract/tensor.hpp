@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstring>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -64,6 +65,13 @@ class BasicTensor {
 };
 
 using Tensor = BasicTensor<double>;
+
+/// Whether shapes and every bit agree: a NaN equals the same NaN, +0 and -0 differ.
+inline bool equal_bits(const Tensor& a, const Tensor& b) {
+  // The standard allows memcmp no null pointer, not even for no bytes.
+  return a.shape() == b.shape() &&
+         (a.size() == 0 || std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(double)) == 0);
+}
 
 /// Element-wise conversion, rounding to nearest where To is narrower.
 template <typename To, typename From>

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -136,8 +137,11 @@ std::vector<std::string> topics(const CLI::App& app) {
   for (const CaseKey& k : case_keys()) names.emplace_back(k.name);
   for (const RegimeInfo& r : regimes()) names.emplace_back(r.name);
   for (const Preset& p : presets()) names.emplace_back(p.name);
+  for (const std::string_view profile : precision_names()) names.emplace_back(profile);
   for (const Implementation* i : implementations()) names.push_back(i->name());
   collect_flags(app, names);
+  std::sort(names.begin(), names.end());  // some name several things
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 
@@ -159,6 +163,11 @@ Result<std::string> explain(const CLI::App& app, const std::string& topic) {
     if (model.name == topic) text += fmt::format("model {}\n  {}\n", topic, model.meaning);
   if (const Implementation* implementation = find_implementation(topic))
     text += fmt::format("implementation {}\n  {}\n", topic, implementation->description());
+  for (const std::string_view profile : precision_names())
+    if (profile == topic)
+      text += fmt::format("precision profile {} (prec={})\n  {}\n", topic, topic,
+                          topic == "fp64" ? "double precision throughout, judged by the golden rule"
+                                          : "declined by implementations that compute in double precision");
   text += explain_flag(app, topic);
   if (!text.empty()) return text;
   if (topic.find_first_of(",=") != std::string::npos || topic == "swa" || topic == "csa" || topic == "hca") {

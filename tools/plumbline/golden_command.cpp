@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -186,11 +185,6 @@ int verify(const GoldenOptions& options) {
   if (!options.json.empty())
     if (auto status = write_report(options.json, verdicts, code); !status) return report_error(status.error());
   return code;
-}
-
-bool equal_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() &&
-         std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(double)) == 0;
 }
 
 /// The first part of the problem in which two goldens differ; empty when both state the same one.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <exception>
 #include <new>
 
@@ -43,16 +42,12 @@ const Implementation* truth_for(const Implementation& implementation) {
   return find_implementation(implementation.name() == kWideReference ? kReference : kWideReference);
 }
 
-bool equal_bits(const Tensor* a, const Tensor* b) {
-  if (!a || !b) return a == b;
-  return a->shape() == b->shape() &&
-         std::memcmp(a->data(), b->data(), static_cast<std::size_t>(a->size()) * sizeof(double)) == 0;
-}
-
 /// Datasets whose bits are not those of the first run fail.
 void note_repeat(const Results& first, const Results& again, CaseVerdict& verdict) {
   for (compare::DatasetVerdict& v : verdict.datasets) {
-    if (equal_bits(first.find(v.id), again.find(v.id))) continue;
+    const Tensor* a = first.find(v.id);
+    const Tensor* b = again.find(v.id);
+    if (a && b ? equal_bits(*a, *b) : a == b) continue;
     v.verdict = compare::Verdict::kFail;
     v.wrong = std::max<Index>(v.wrong, 1);
     v.reason = "differs from run to run";
