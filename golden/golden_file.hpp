@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <string>
 
 #include "reference/contract/problem.hpp"
@@ -36,8 +37,9 @@ contract::Result<GoldenFile> read_guarded(const std::string& path, double memory
 
 /// Writes the version-1 layout, byte-deterministically (no times, fixed order, fixed filters), after the checks that
 /// `read` makes: what is written can be read. The file appears whole under `path` or not at all: it is put together
-/// in memory, written beside its final place and renamed, and an error leaves nothing behind.
-contract::Status write(const std::string& path, const GoldenFile& golden);
+/// in memory, written beside its final place and renamed, and an error leaves nothing behind. `cancelled`, which may be
+/// empty, is asked before each dataset; true ends the call with kInterrupted.
+contract::Status write(const std::string& path, const GoldenFile& golden, const std::function<bool()>& cancelled = {});
 
 /// The error with `path` as its place and its own place in the message.
 contract::Error in_file(const std::string& path, const contract::Error& error);

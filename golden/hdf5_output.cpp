@@ -66,8 +66,10 @@ Handle bool_type() {
 
 }  // namespace
 
-OutputFile::OutputFile()
-    : access_(H5Pcreate(H5P_FILE_ACCESS), H5Pclose), group_creation_(H5Pcreate(H5P_GROUP_CREATE), H5Pclose) {
+OutputFile::OutputFile(std::function<bool()> cancelled)
+    : cancelled_(std::move(cancelled)),
+      access_(H5Pcreate(H5P_FILE_ACCESS), H5Pclose),
+      group_creation_(H5Pcreate(H5P_GROUP_CREATE), H5Pclose) {
   const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   // The earliest file header has no "open for writing" flag, which the library would leave set in an image; the newest
   // ones also hold a time. Groups and objects are those of HDF5 1.8, as tracking the order of creation needs them.
@@ -124,6 +126,8 @@ void OutputFile::write_attribute(hid_t object, std::string_view name, std::strin
 
 void OutputFile::write_dataset(hid_t parent, std::string_view name, Element element, const Shape& shape,
                                const void* values) {
+  stopped_ = stopped_ || (cancelled_ && cancelled_());
+  ok_ = ok_ && !stopped_;
   if (!ok_) return;
   const ElementType type = element_type(element);
   const std::vector<hsize_t> extents(shape.begin(), shape.end());
@@ -151,6 +155,7 @@ Result<std::vector<std::byte>> OutputFile::finish() {
   const ssize_t size = ok_ ? H5Fget_file_image(file_.id(), nullptr, 0) : -1;
   std::vector<std::byte> image(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   check(size > 0 && H5Fget_file_image(file_.id(), image.data(), image.size()) == size);
+  if (stopped_) return contract::Error{contract::ErrorCode::kInterrupted, "interrupted; nothing was written", ""};
   if (!ok_)
     return contract::file_error("", "cannot be put together in memory (HDF5: " + reason_ + "); nothing was written");
   file_.reset();

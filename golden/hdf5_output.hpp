@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,8 +18,8 @@ namespace plumbline::golden {
 /// A file in memory.
 class OutputFile {
  public:
-  /// An empty file; invalid if the library refuses.
-  OutputFile();
+  /// An empty file; invalid if the library refuses. `cancelled`, which may be empty, is asked before each dataset.
+  explicit OutputFile(std::function<bool()> cancelled = {});
 
   bool valid() const { return file_.valid() && ok_; }
   hid_t root() const { return file_.id(); }
@@ -32,13 +33,15 @@ class OutputFile {
   void write_dataset(hid_t parent, std::string_view name, Element element, const contract::Shape& shape,
                      const void* values);
 
-  /// The bytes of the whole file. Nothing can be written afterwards.
+  /// The bytes of the whole file. Nothing can be written afterwards. Errors: kInterrupted when cancelled, else kFile.
   contract::Result<std::vector<std::byte>> finish();
 
  private:
   void attribute(hid_t object, std::string_view name, hid_t type, hid_t memory_type, const void* value);
   void check(bool ok);
 
+  std::function<bool()> cancelled_;
+  bool stopped_ = false;
   Handle access_, group_creation_, file_;
   bool ok_ = true;
   std::string reason_;  ///< of the first failure

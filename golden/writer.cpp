@@ -108,12 +108,12 @@ void write_all(OutputFile& file, const GoldenFile& golden) {
 
 }  // namespace
 
-Status write(const std::string& path, const GoldenFile& golden) {
+Status write(const std::string& path, const GoldenFile& golden, const std::function<bool()>& cancelled) {
   if (auto s = check_texts(golden); !s) return in_file(path, s.error());
   if (auto s = check(golden); !s) return in_file(path, s.error());
   const LibraryLock lock;
   try {
-    OutputFile file;
+    OutputFile file(cancelled);
     if (file.valid()) write_all(file, golden);
     const auto bytes = file.finish();
     if (!bytes) return in_file(path, bytes.error());

@@ -242,6 +242,23 @@ TEST(AtomicFile, AFullDiskLeavesWhatWasThere) {
   EXPECT_EQ(bytes_of(folder.file("golden.h5")), "old");
 }
 
+TEST(GoldenWriter, StopsAtAnyDatasetWhenCancelled) {
+  const TemporaryFolder folder;
+  const GoldenFile golden = good();
+  int datasets = 0;
+  const auto count = [&] { return ++datasets, false; };
+  ASSERT_TRUE(write(folder.file("whole.h5"), golden, count).ok());
+  ASSERT_GT(datasets, 20);
+  for (int stop = 1; stop <= datasets; ++stop) {
+    int asked = 0;
+    const Status written = write(folder.file("golden.h5"), golden, [&] { return ++asked == stop; });
+    ASSERT_FALSE(written.ok()) << stop;
+    EXPECT_EQ(written.error().code, ErrorCode::kInterrupted);
+    EXPECT_EQ(written.error().text(), folder.file("golden.h5") + ": interrupted; nothing was written");
+  }
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"whole.h5"});
+}
+
 TEST(AtomicFile, ASignalOfALimitLeavesNothing) {
   const TemporaryFolder folder;
   const int status = in_process([&] {

@@ -97,17 +97,17 @@ int make(const GoldenOptions& options) {
   for (const Case& item : *cases) {
     const fs::path path = path_for(item);
     auto file = make_golden(item);
-    if (interrupted())
+    const Status written = file ? golden::write(path.string(), *file, interrupted) : Status(file.error());
+    if (!written && interrupted())
       return report_error(
           {ErrorCode::kInterrupted, "interrupted; " + path.string() + " was not written", "golden make"});
-    if (!file) return report_error(file.error());
-    if (auto status = golden::write(path.string(), *file); !status) return report_error(status.error());
+    if (!written) return report_error(written.error());
     if (options.manifest) {
       // After each file, so that what an interrupted run leaves is listed.
-      auto status = golden::update_entry(manifest, folder_text, path.filename().string(), print(item), options.bugs,
+      auto listed = golden::update_entry(manifest, folder_text, path.filename().string(), print(item), options.bugs,
                                          golden::today(), options.reason);
-      if (status) status = golden::save_manifest(folder_text, manifest);
-      if (!status) return report_error(status.error());
+      if (listed) listed = golden::save_manifest(folder_text, manifest);
+      if (!listed) return report_error(listed.error());
     }
     fmt::print("{}  {}\n", path.string(), print(item));
   }
