@@ -354,7 +354,7 @@ class CliTest(unittest.TestCase):
         for stop, arguments in ((signal.SIGINT, ["verify", "csa,seq=400..600", "--json", report]),
                                 (signal.SIGTERM, ["verify", "csa,seq=400..600", "-j", "2", "--json", report]),
                                 (signal.SIGINT, ["golden", "verify", *many, "--json", report]),
-                                (signal.SIGINT, ["golden", "make", "csa,model=flash,seq=256", "--out", self.folder / "a.h5"])):
+                                (signal.SIGINT, ["golden", "make", "swa,seq=20000", "--out", self.folder / "a.h5"])):
             process = subprocess.Popen([PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             self.wait_for_handler(process, stop)
             time.sleep(0.5)
