@@ -62,8 +62,10 @@ void attention_forward(const Context<Policy>& ctx, const Matrix<typename Policy:
       z *= scale;
       p.resize(heads, z.cols());
       for (Index h = 0; h < heads; ++h) {
+        ctx.policy.cast(CastPoint::kLogit, z.row(h).data(), z.cols());
         tile.lse(i, h) = sink_log_sum_exp(z.row(h).data(), z.cols(), sink[h]);
         sink_softmax(z.row(h).data(), z.cols(), tile.lse(i, h), p.row(h).data());
+        ctx.policy.cast(CastPoint::kProbability, p.row(h).data(), p.cols());
       }
       auto out = map(attn_out.data() + row * attn_out.cols(), heads, dim);
       detail::for_each_key_block(keys, tile.keys[i], scratch, [&](ConstMatrixMap<Scalar> block, Index column) {
@@ -111,6 +113,8 @@ void attention_backward(const Context<Policy>& ctx, const Matrix<typename Policy
         sink_softmax(p.row(h).data(), p.cols(), tile.lse(i, h), p.row(h).data());
         sink_softmax_vjp(p.row(h).data(), p.cols(), dz.row(h).data(), delta, dz.row(h).data());
         tile.dsink(i, h) = sink_vjp(sink[h], tile.lse(i, h), delta);
+        ctx.policy.cast(CastPoint::kProbability, p.row(h).data(), p.cols());
+        ctx.policy.cast(CastPoint::kLogitCotangent, dz.row(h).data(), dz.cols());
       }
       dz *= scale;
       const auto query_cotangent = map(dq.data() + row * dq.cols(), heads, dim);

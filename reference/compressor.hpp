@@ -74,6 +74,8 @@ class Compressor {
             ctx_.weight(spec_.wkv));
     project(ctx_.policy, DatasetId::forward(spec_.pooled), rows_of(logit_, first, x.rows()), all(x),
             ctx_.weight(spec_.wgate));
+    for (Matrix<Scalar>* m : {&value_, &logit_})
+      ctx_.policy.cast(CastPoint::kPoolProjection, m->data() + first * channels_, x.rows() * channels_);
   }
 
   /// Pools, normalises and rotates the entries, after all tokens are projected.
@@ -88,17 +90,22 @@ class Compressor {
       for (Index e = begin; e < end; ++e) {
         collect_slots(e, slots);
         pooling_weights(slots, width_, weight);
+        ctx_.policy.cast(CastPoint::kPoolWeight, weight.data(), weight.size());
         pool(slots, weight, width_, pooled_.row(e).data());
       }
     }
     ctx_.emit(spec_.pooled, rows, rows_of(pooled_, begin, end - begin));
 #pragma omp parallel for schedule(static) if (worth_threads(end - begin, width_, 8))
     for (Index e = begin; e < end; ++e) {
-      rms_norm(pooled_.row(e).data(), ctx_.vector(spec_.norm), ctx_.eps(), width_, key.row(e).data());
-      ctx_.rope.rotate(key.row(e).data(), width_, rotation_position(e));
-      if (spec_.hadamard) hadamard(key.row(e).data(), width_);
+      ctx_.normalise(pooled_.row(e).data(), ctx_.vector(spec_.norm), width_, key.row(e).data());
+      ctx_.rotate(key.row(e).data(), width_, rotation_position(e));
+      if (!spec_.hadamard) continue;
+      ctx_.policy.cast(CastPoint::kUnrotated, key.row(e).data(), width_);
+      hadamard(key.row(e).data(), width_);
     }
     ctx_.emit(spec_.key, rows, rows_of(key, begin, end - begin));
+    if (spec_.hadamard)
+      for (Index e = begin; e < end; ++e) ctx_.policy.cast(CastPoint::kIndexOperand, key.row(e).data(), width_);
     ctx_.communicator.all_gather_rows(spec_.gather, key.data(), share());
   }
 
@@ -136,6 +143,7 @@ class Compressor {
         }
       }
     }
+    for (Matrix<Scalar>* m : {&dvalue_, &dlogit_}) ctx_.policy.cast(CastPoint::kPoolCotangent, m->data(), m->size());
     if (Scalar* dape = ctx_.taps.weight_gradient(spec_.ape))
       for (Index r = 0; r < tokens; ++r)
         map(dape + (ctx_.plan.token_position[r] % ctx_.config().ratio) * channels_, 1, channels_) += dlogit_.row(r);
@@ -149,8 +157,8 @@ class Compressor {
     ctx_.add_weight_gradient(spec_.wkv, dvalue, all(x));
     ctx_.add_weight_gradient(spec_.wgate, dlogit, all(x));
     if (!spec_.hidden_attached) return;
-    project_input_vjp(ctx_.policy, DatasetId::hidden_gradient(), all(dx), dvalue, ctx_.weight(spec_.wkv), true);
-    project_input_vjp(ctx_.policy, DatasetId::hidden_gradient(), all(dx), dlogit, ctx_.weight(spec_.wgate), true);
+    ctx_.add_hidden_gradient(dx, dvalue, spec_.wkv);
+    ctx_.add_hidden_gradient(dx, dlogit, spec_.wgate);
   }
 
  private:

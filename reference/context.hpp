@@ -4,6 +4,7 @@
 
 #include "reference/contract/communicator.hpp"
 #include "reference/product.hpp"
+#include "reference/rms_norm.hpp"
 #include "reference/rope.hpp"
 #include "reference/row_plan.hpp"
 #include "reference/taps.hpp"
@@ -77,6 +78,26 @@ struct Context {
         map(block.data(), static_cast<Index>(rows.size()), block.cols(), block.outerStride());
     policy.on_gradient(id, rows, filled);
     taps.store(DatasetId::gradient(id), rows, read_only<Scalar>(filled), offset);
+  }
+
+  /// rms_norm of one row; the policy may round between the division and the gain.
+  void normalise(const Scalar* x, const Scalar* gain, Index n, Scalar* y) const {
+    if (!gain || !policy.rounds(CastPoint::kRmsNormalized)) return rms_norm(x, gain, eps(), n, y);
+    rms_norm<Scalar>(x, nullptr, eps(), n, y);
+    policy.cast(CastPoint::kRmsNormalized, y, n);
+    for (Index i = 0; i < n; ++i) y[i] *= gain[i];
+  }
+
+  /// Rounds at a cast point, then rotates: what RoPE is applied to in the forward pass.
+  void rotate(Scalar* x, Index width, Index t) const {
+    policy.cast(CastPoint::kUnrotated, x, width);
+    rope.rotate(x, width, t);
+  }
+
+  /// dx += dy w: one path's contribution to the gradient of hidden.
+  void add_hidden_gradient(Matrix<Scalar>& dx, ConstMatrixMap<Scalar> dy, WeightId id) const {
+    project_input_vjp(policy, DatasetId::hidden_gradient(), all(dx), dy, weight(id), true);
+    policy.cast(CastPoint::kHiddenPartial, dx.data(), dx.size());
   }
 
   /// dw += dy^T x for a weight, if its gradient is wanted. `first_row` is where a rank's rows of the weight begin.

@@ -37,10 +37,13 @@ void index_query_forward(const Context<Policy>& ctx, const TokenBlock& block, co
   for (Index r = 0; r < block.count(); ++r)
     for (Index h = 0; h < heads; ++h) {
       Scalar* q = a.q.row(r).data() + h * dim;
-      ctx.rope.rotate(q, dim, block.position[r]);
+      ctx.rotate(q, dim, block.position[r]);
+      ctx.policy.cast(CastPoint::kUnrotated, q, dim);
       hadamard(q, dim);
     }
   ctx.emit(StageId::kIndexQ, block.physical, all(a.q));
+  for (Index i = 0; i < block.count() * heads; ++i)
+    ctx.policy.cast(CastPoint::kIndexOperand, a.q.data() + i * dim, dim);
 
   a.w.resize(rows, heads);
   project(ctx.policy, DatasetId::forward(StageId::kIndexW), all(a.w), all(x),
@@ -91,9 +94,11 @@ void index_scores(const Context<Policy>& ctx, const IndexQueries<typename Policy
       products.resize(heads, keys.visible);
       ctx.policy.product_nt(DatasetId::forward(StageId::kIndexScores), all(products), map(q, heads, dim),
                             rows_of(index_k, keys.entry_first, keys.visible), false);
+      ctx.policy.cast(CastPoint::kIndexProduct, products.data(), products.size());
       for (Index g = 0; g < keys.visible; ++g) {
         Scalar score = 0;
-        for (Index h = 0; h < heads; ++h) score += w[h] * std::max(products(h, g), Scalar(0));
+        for (Index h = 0; h < heads; ++h)
+          score += ctx.policy.cast(CastPoint::kIndexTerm, w[h] * std::max(products(h, g), Scalar(0)));
         tile.scores(i, g) = scale * score;
       }
     }
@@ -178,6 +183,7 @@ void index_scores_vjp(const Context<Policy>& ctx, IndexQueries<typename Policy::
           d(h, g) = product > 0 ? dscore * w : Scalar(0);
         }
         a.dw(row, h) = dw;
+        ctx.policy.cast(CastPoint::kIndexCotangent, d.row(h).data(), d.cols());
       }
       ctx.policy.product_nn(DatasetId::gradient(StageId::kIndexQ), map(a.dq.data() + row * a.dq.cols(), heads, dim),
                             map(std::as_const(d).data(), heads, d.cols(), d.outerStride()), keys, false);

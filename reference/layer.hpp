@@ -155,10 +155,10 @@ class LayerBody {
     Scalar loss = loss_row_weight(ctx_) * kl_sum_;
     ctx_.emit(StageId::kIndexerLoss, {0}, map(&loss, 1, 1));
     if (!ctx_.backward) return;
-    Matrix<Scalar> weight(1, 1);
-    weight(0, 0) = loss_row_weight(ctx_) * Scalar(ctx_.config().loss_scale);
-    for (const Index r : ctx_.plan.queries)
-      ctx_.emit_gradient(StageId::kKlRows, {ctx_.plan.token_rows[r]}, all(weight));
+    for (const Index r : ctx_.plan.queries) {
+      Scalar weight = loss_row_weight(ctx_) * Scalar(ctx_.config().loss_scale);
+      ctx_.emit_gradient(StageId::kKlRows, {ctx_.plan.token_rows[r]}, map(&weight, 1, 1));
+    }
   }
 
   bool run_keys_backward(const std::vector<TokenBlock>& token_blocks) {

@@ -2,10 +2,13 @@
 #include <vector>
 
 #include "reference/contract/dataset.hpp"
+#include "reference/contract/precision.hpp"
 #include "reference/matrix.hpp"
+#include "reference/rope.hpp"
 
 namespace plumbline::reference {
 
+using contract::CastPoint;
 using contract::DatasetId;
 using contract::StageId;
 using contract::WeightId;
@@ -17,8 +20,9 @@ using contract::WeightId;
 /// - `product_*`, every matrix product, told which tensor it makes (so a policy can choose the accumulation format,
 ///   block length and order of that tensor);
 /// - `on_stage`, called on every stage's value as soon as it is computed and before anything reads it, and
-/// `on_gradient`
-///   likewise: the storage cast point, and the place to perturb or replace a value.
+///   `on_gradient` likewise: the storage cast point, and the place to perturb or replace a value;
+/// - `cast`, called wherever an implementation may round without storing (`contract::CastPoint`);
+/// - `make_rope`, the table of rotations.
 ///
 /// A policy derives from ExactPolicy and redeclares what it changes; the body calls it statically.
 template <typename ScalarType>
@@ -54,6 +58,16 @@ struct ExactPolicy {
   void on_stage(StageId, const std::vector<Index>& /*rows*/, Out /*block*/) const {}
   /// The same for a stage's gradient.
   void on_gradient(StageId, const std::vector<Index>& /*rows*/, Out /*block*/) const {}
+  /// Values at a cast point, in place.
+  void cast(CastPoint, Scalar* /*values*/, Index /*count*/) const {}
+  Scalar cast(CastPoint, Scalar value) const { return value; }
+  /// Whether anything is rounded at a cast point.
+  bool rounds(CastPoint) const { return false; }
+
+  RopeTable<Scalar> make_rope(const contract::LayerConfig& config, Index positions) const {
+    return RopeTable<Scalar>(config, positions);
+  }
+
   /// The selections of one query row, ascending; may be replaced.
   void on_selection(Index /*row*/, std::vector<Index>& /*entries*/) const {}
 };

@@ -35,7 +35,7 @@ void query_forward(const Context<Policy>& ctx, const TokenBlock& block, QueryAct
   a.q_latent.resize(rows, rank);
   const Scalar* gain = ctx.vector(WeightId::kQNorm);
 #pragma omp parallel for schedule(static) if (worth_threads(rows, rank, 4))
-  for (Index r = 0; r < rows; ++r) rms_norm(a.q_down.row(r).data(), gain, ctx.eps(), rank, a.q_latent.row(r).data());
+  for (Index r = 0; r < rows; ++r) ctx.normalise(a.q_down.row(r).data(), gain, rank, a.q_latent.row(r).data());
   ctx.emit(StageId::kQLatent, block.physical, all(a.q_latent));
 
   a.q_up.resize(rows, ctx.heads.count * dim);
@@ -50,8 +50,8 @@ void query_forward(const Context<Policy>& ctx, const TokenBlock& block, QueryAct
   for (Index r = 0; r < block.count(); ++r)
     for (Index h = 0; h < ctx.heads.count; ++h) {
       Scalar* q = a.q.row(r).data() + h * dim;
-      rms_norm<Scalar>(a.q_up.row(r).data() + h * dim, nullptr, ctx.eps(), dim, q);
-      ctx.rope.rotate(q, dim, block.position[r]);
+      ctx.normalise(a.q_up.row(r).data() + h * dim, nullptr, dim, q);
+      ctx.rotate(q, dim, block.position[r]);
     }
   ctx.emit(StageId::kQ, block.physical, all(a.q), ctx.heads.begin * dim);
 }
@@ -92,8 +92,7 @@ void query_backward(const Context<Policy>& ctx, const TokenBlock& block,
   }
   ctx.emit_gradient(StageId::kQDown, block.physical, all(dlatent));
   ctx.add_weight_gradient(WeightId::kWqA, all(std::as_const(dlatent)), all(a.x));
-  project_input_vjp(ctx.policy, contract::DatasetId::hidden_gradient(), all(dx), all(std::as_const(dlatent)),
-                    ctx.weight(WeightId::kWqA), true);
+  ctx.add_hidden_gradient(dx, all(std::as_const(dlatent)), WeightId::kWqA);
 }
 
 /// Keys of all real tokens; K and V are the same tensor. [R, D] each, compact rows.
@@ -114,8 +113,8 @@ void key_forward(const Context<Policy>& ctx, const TokenBlock& block, const Matr
   auto kv = rows_of(a.kv, first, block.count());
 #pragma omp parallel for schedule(static) if (worth_threads(block.count(), dim, 4))
   for (Index r = 0; r < block.count(); ++r) {
-    rms_norm(kv_proj.row(r).data(), ctx.vector(WeightId::kKvNorm), ctx.eps(), dim, kv.row(r).data());
-    ctx.rope.rotate(kv.row(r).data(), dim, block.position[r]);
+    ctx.normalise(kv_proj.row(r).data(), ctx.vector(WeightId::kKvNorm), dim, kv.row(r).data());
+    ctx.rotate(kv.row(r).data(), dim, block.position[r]);
   }
   ctx.emit(StageId::kKv, block.physical, kv);
 }
@@ -139,8 +138,7 @@ void key_backward(const Context<Policy>& ctx, const TokenBlock& block, const Mat
   ctx.emit_gradient(StageId::kKvProj, block.physical, d);
   const auto dproj = map(std::as_const(d).data(), x.rows(), dim);
   ctx.add_weight_gradient(WeightId::kWkv, dproj, all(x));
-  project_input_vjp(ctx.policy, contract::DatasetId::hidden_gradient(), all(dx), dproj, ctx.weight(WeightId::kWkv),
-                    true);
+  ctx.add_hidden_gradient(dx, dproj, WeightId::kWkv);
 }
 
 }  // namespace plumbline::reference

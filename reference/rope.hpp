@@ -41,15 +41,23 @@ class RopeTable {
  public:
   RopeTable(const contract::LayerConfig& config, Index positions)
       : pairs_(config.rope_dim / 2), cos_(positions, pairs_), sin_(positions, pairs_) {
-    using std::cos, std::sin;
     const Vector<Scalar> f = rope_frequencies<Scalar>(config);
 #pragma omp parallel for schedule(static) if (worth_threads(positions, pairs_, 64))
     for (Index t = 0; t < positions; ++t)
       for (Index j = 0; j < pairs_; ++j) {
-        cos_(t, j) = cos(Scalar(t) * f[j]);
-        sin_(t, j) = sin(Scalar(t) * f[j]);
+        cos_(t, j) = std::cos(Scalar(t) * f[j]);
+        sin_(t, j) = std::sin(Scalar(t) * f[j]);
       }
   }
+
+  /// The same rotations in another type; `rounding` is applied to each cos and sin.
+  template <typename From, typename Rounding>
+  RopeTable(const RopeTable<From>& from, Rounding rounding)
+      : pairs_(from.pairs()), cos_(from.cos().unaryExpr(rounding)), sin_(from.sin().unaryExpr(rounding)) {}
+
+  Index pairs() const { return pairs_; }
+  const Matrix<Scalar>& cos() const { return cos_; }  ///< [positions, P/2]
+  const Matrix<Scalar>& sin() const { return sin_; }
 
   /// Rotates the last P of `width` channels in place by +angle: (u, v) -> (u cos - v sin, u sin + v cos) for adjacent
   /// pairs. The layout stays interleaved. Its vjp is `rotate_back`.
@@ -82,7 +90,7 @@ class RopeTable {
   }
 
   Index pairs_;
-  Matrix<Scalar> cos_, sin_;  // [positions, P/2]
+  Matrix<Scalar> cos_, sin_;
 };
 
 }  // namespace plumbline::reference

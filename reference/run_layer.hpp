@@ -54,7 +54,7 @@ contract::Result<contract::BasicResults<typename Policy::Scalar>> run_layer(
   try {
     fix_product_blocking();
     const RowPlan plan = make_row_plan(problem.packing, config, selection);
-    const RopeTable<Scalar> rope(config, plan.longest_segment);
+    const RopeTable<Scalar> rope = policy.make_rope(config, plan.longest_segment);
     const Numbers<Scalar> numbers(problem);
     Taps<Scalar> taps(request, config, problem.packing);
     contract::IdentityCommunicator<Scalar> alone;
