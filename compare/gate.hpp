@@ -31,7 +31,7 @@ inline constexpr double kExtremeFactor = 3;
 inline constexpr double kChainedSlack = 2;
 /// Where the ensemble's extreme is beyond so many times what the gate would allow, errors have no scale: an exponent
 /// errs by more than 1, say. Only patterns and bounds are judged then. Basis: docs/evidence.
-inline constexpr double kScaleLimit = 2;
+inline constexpr double kScaleLimit = 10;
 /// Elements with smaller budgets are judged by their bounds alone: underflow does not follow kappa.
 inline constexpr double kSmallestBudget = 0x1p-100;
 
@@ -53,9 +53,11 @@ Deviation measure_deviation(const std::vector<bool>& rows, const Tensor& truth, 
 
 /// How the errors of correct implementations of a profile are distributed in one tensor, in units of the budgets B.
 struct Kappa {
-  Index elements = 0;        ///< of the tensor
-  double rms = 0;            ///< of (y - y*) / B over tensor and ensemble
-  double largest = 0;        ///< max |y - y*| / B
+  Index elements = 0;    ///< of the tensor
+  double rms = 0;        ///< of (y - y*) / B over tensor and ensemble
+  double largest = 0;    ///< max |y - y*| / B
+  double least_rms = 0;  ///< of one member
+  double most_rms = 0;
   double largest_group = 0;  ///< max rms(y - y*) / rms(B) of a group
 
   /// Whether the ensemble can judge the tensor: it is large enough, its errors are not all zero and have a scale.

@@ -56,6 +56,8 @@ void add(Kappa& kappa, const std::vector<bool>& rows, const Tensor& truth, const
   // rms holds the sum of squares until the ensemble is complete.
   kappa.rms += d.sum_of_squares;
   kappa.elements = d.elements;
+  kappa.least_rms = kappa.most_rms > 0 ? std::min(kappa.least_rms, d.rms()) : d.rms();
+  kappa.most_rms = std::max(kappa.most_rms, d.rms());
   kappa.largest = std::max(kappa.largest, d.pattern_errors > 0 ? kInfinity : d.largest_scaled);
   kappa.largest_group = std::max(kappa.largest_group, largest_group(rows, truth, got, budget));
 }
@@ -65,13 +67,33 @@ void finish(Kappa& kappa, int members) {
   kappa.rms = n > 0 ? std::sqrt(kappa.rms / n) : 0;
 }
 
-/// Rows of topk as sets do not matter to what is judged, and a row's -1 may stand anywhere.
+/// The first members are the extremes of what the profile permits, the others are drawn.
+reference::EmulationVariant member_variant(std::uint64_t seed, int member) {
+  reference::EmulationVariant variant =
+      reference::draw_variant(seed * 1000003 + static_cast<std::uint64_t>(member) + 1);
+  if (member >= 4) return variant;
+  variant.casts.reset();
+  if (member % 2 == 0) variant.casts.flip();
+  variant.store_rounded = member < 2;
+  return variant;
+}
+
+/// Gradients behind the indexer's ReLU. An input of it that may have either sign has two right derivatives; the gap is
+/// in the budget as a whole, whatever kappa is.
+bool is_behind_relu(DatasetId id) {
+  if (!id.is_gradient()) return false;
+  if (const auto stage = id.stage())
+    return *stage == StageId::kIndexQ || *stage == StageId::kIndexK || *stage == StageId::kIndexPooled;
+  if (const auto weight = id.weight())
+    return info(*weight).presence == Presence::kIndexer && *weight != WeightId::kIndexerWeightsProj;
+  return false;
+}
+
 Result<Ensemble> measure_ensemble(const Truth& truth, const PrecisionProfile& profile, const JudgeOptions& options) {
   Ensemble ensemble;
   ensemble.members = options.members;
   for (int m = 0; m < options.members; ++m) {
-    const reference::EmulationVariant variant =
-        reference::draw_variant(options.seed * 1000003 + static_cast<std::uint64_t>(m) + 1);
+    const reference::EmulationVariant variant = member_variant(options.seed, m);
     auto member = reference::run_emulated(truth.problem, truth.request, profile, variant);
     if (!member) return member.error();
     auto isolated = evaluate_isolated(truth.problem, profile, *member, truth.request);
@@ -102,6 +124,29 @@ std::vector<Index> unravel(Index element, const Shape& shape) {
   return index;
 }
 
+/// Which indices of each axis occur.
+class WrongPlaces {
+ public:
+  explicit WrongPlaces(const Shape& shape) {
+    for (const Index extent : shape) hit_.emplace_back(static_cast<std::size_t>(extent), false);
+  }
+  void add(const std::vector<Index>& index) {
+    for (std::size_t axis = 0; axis < index.size(); ++axis) hit_[axis][static_cast<std::size_t>(index[axis])] = true;
+  }
+  std::vector<std::vector<Index>> indices() const {
+    std::vector<std::vector<Index>> all;
+    for (const std::vector<bool>& axis : hit_) {
+      all.emplace_back();
+      for (std::size_t i = 0; i < axis.size(); ++i)
+        if (axis[i]) all.back().push_back(static_cast<Index>(i));
+    }
+    return all;
+  }
+
+ private:
+  std::vector<std::vector<bool>> hit_;
+};
+
 void point_at(DatasetJudgement& j, Index element, const Tensor& truth, const Tensor& got, double allowed,
               NumberFormat stored) {
   if (element < 0) return;
@@ -124,6 +169,7 @@ void judge_isolated(DatasetJudgement& j, const std::vector<bool>& rows, const Te
   j.elements = d.elements;
   j.bound = d.largest;
   j.rms = d.rms();
+  if (kappa.least_rms > 0) j.rms_spread = kappa.most_rms / kappa.least_rms;
   if (d.elements == 0) return;
   j.verdict = StageVerdict::kPass;
   if (d.pattern_errors > 0) {
@@ -157,17 +203,25 @@ void judge_isolated(DatasetJudgement& j, const std::vector<bool>& rows, const Te
     }
   }
   point_at(j, worst, truth, got, worst >= 0 ? limit_factor * budget[worst] : 0, stored);
+  WrongPlaces places(truth.shape());
   const Index width = truth.row_size();
   for (std::size_t r = 0; r < rows.size(); ++r)
-    for (Index e = static_cast<Index>(r) * width; rows[r] && e < static_cast<Index>(r + 1) * width; ++e)
-      if (std::isfinite(truth[e]) && std::abs(got[e] - truth[e]) > budget[e]) ++j.wrong;
+    for (Index e = static_cast<Index>(r) * width; rows[r] && e < static_cast<Index>(r + 1) * width; ++e) {
+      const double limit =
+          kappa.usable() ? std::min(budget[e], kappa.element_limit() * budget[e] + ulp(stored, truth[e])) : budget[e];
+      if (!std::isfinite(truth[e]) || std::abs(got[e] - truth[e]) <= limit) continue;
+      ++j.wrong;
+      places.add(unravel(e, truth.shape()));
+    }
+  j.wrong_at = places.indices();
 }
 
 /// Share of the chained ensemble gates; 0 where correct implementations have no scale.
-double judge_chained(const std::vector<bool>& rows, const Tensor& truth, const Tensor& got, const Tensor& budget,
-                     const Kappa& kappa, NumberFormat stored) {
+double judge_chained(DatasetId id, const std::vector<bool>& rows, const Tensor& truth, const Tensor& got,
+                     const Tensor& budget, const Kappa& kappa, NumberFormat stored) {
   const Deviation d = measure_deviation(rows, truth, got, budget);
   if (d.pattern_errors > 0) return kInfinity;
+  if (is_behind_relu(id)) return d.largest / kChainedSlack;
   if (!kappa.usable()) return 0;
   return std::max(ensemble_share(rows, truth, got, budget, kappa, stored).value,
                   group_share(rows, truth, got, budget, kappa, stored).value) /
@@ -227,6 +281,7 @@ std::string_view to_string(Gate gate) {
     case Gate::kEnsemble: return "ensemble";
     case Gate::kGroup: return "group";
     case Gate::kSelection: return "selection";
+    case Gate::kGolden: return "golden";
   }
   return "";
 }
@@ -288,7 +343,7 @@ Result<Judgement> judge(const Truth& truth, const PrecisionProfile& profile, con
       judge_isolated(j, rows, isolated->truth.at(id), candidate.at(id), isolated->budgets.at(id),
                      truth.ensemble.isolated[id.index()], profile.stored(id));
       if (j.elements > 0)
-        j.chained = judge_chained(rows, chained->truth.at(id), candidate.at(id), chained->budgets.at(id),
+        j.chained = judge_chained(id, rows, chained->truth.at(id), candidate.at(id), chained->budgets.at(id),
                                   truth.ensemble.chained[id.index()], profile.stored(id));
     }
     for (const DatasetId input : direct_inputs(id))

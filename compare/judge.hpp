@@ -39,7 +39,7 @@ struct JudgeOptions {
 contract::Result<Truth> make_truth(const contract::Problem& problem, const contract::PrecisionProfile& profile,
                                    const JudgeOptions& options);
 
-enum class Gate : unsigned char { kNone, kPattern, kBound, kEnsemble, kGroup, kSelection };
+enum class Gate : unsigned char { kNone, kPattern, kBound, kEnsemble, kGroup, kSelection, kGolden };
 std::string_view to_string(Gate gate);
 
 enum class StageVerdict : unsigned char {
@@ -61,12 +61,14 @@ struct DatasetJudgement {
   double chained = 0;       ///< the same from the case's inputs on; 0 where it cannot be judged
   double bound = 0;         ///< max |y - y*| / B, isolated
   double rms = 0;           ///< rms of (y - y*) / B, isolated
+  double rms_spread = 1;    ///< largest over smallest such rms among correct runs of the ensemble
   Index elements = 0;
-  Index wrong = 0;                        ///< elements beyond the isolated limit
-  std::vector<Index> worst;               ///< index of the worst element
-  double got = 0, want = 0, allowed = 0;  ///< there
-  double ulps = 0;                        ///< |got - want| there, in units in the last place of what is stored
-  std::vector<std::string> composite_of;  ///< stages that the candidate lacks and that are judged with this one
+  Index wrong = 0;                           ///< elements beyond the isolated limit
+  std::vector<std::vector<Index>> wrong_at;  ///< of each axis, the indices at which wrong elements lie, ascending
+  std::vector<Index> worst;                  ///< index of the worst element
+  double got = 0, want = 0, allowed = 0;     ///< there
+  double ulps = 0;                           ///< |got - want| there, in units in the last place of what is stored
+  std::vector<std::string> composite_of;     ///< stages that the candidate lacks and that are judged with this one
   std::string reason;
 };
 

@@ -57,8 +57,12 @@ class EmulationPolicy : public ExactPolicy<float> {
     sum_products(id, c, a.transpose(), b, accumulate);
   }
 
-  void on_stage(StageId id, const std::vector<Index>&, Out block) const { store(DatasetId::forward(id), block); }
-  void on_gradient(StageId id, const std::vector<Index>&, Out block) const { store(DatasetId::gradient(id), block); }
+  void on_stage(StageId id, const std::vector<Index>& rows, Out block) const {
+    store(DatasetId::forward(id), rows, block);
+  }
+  void on_gradient(StageId id, const std::vector<Index>& rows, Out block) const {
+    store(DatasetId::gradient(id), rows, block);
+  }
 
   bool rounds(CastPoint point) const { return changes_floats(format_at(point)); }
   float cast(CastPoint point, float value) const { return round_float(format_at(point), value); }
@@ -83,7 +87,8 @@ class EmulationPolicy : public ExactPolicy<float> {
     return variant_.casts.test(static_cast<std::size_t>(point)) ? profile_.cast(point) : profile_.compute;
   }
 
-  void store(DatasetId id, Out block) const {
+  void store(DatasetId id, const std::vector<Index>& rows, Out block) const {
+    if (fault_.tamper) fault_.tamper(id, rows, block.data(), block.cols(), block.outerStride());
     if (variant_.store_rounded || !contract::may_stay_unrounded(id)) round_block(profile_.stored(id), block);
   }
 

@@ -1,6 +1,8 @@
 #pragma once
 #include <bitset>
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 #include "reference/contract/implementation.hpp"
 #include "reference/contract/precision.hpp"
@@ -21,10 +23,16 @@ struct EmulationVariant {
 /// rounding what follows, half make all casts and the others each cast with probability 1/2.
 EmulationVariant draw_variant(std::uint64_t seed);
 
-/// What a faulty implementation does to products, for proofs that the judge sees it.
+/// What a faulty implementation does, for proofs that the judge sees it.
 struct EmulationFault {
+  /// Called with every stage and gradient ([rows, elements of a row], `stride` apart) before it is stored; may be
+  /// empty.
+  using Tamper = std::function<void(contract::DatasetId, const std::vector<contract::Index>& rows, float* values,
+                                    contract::Index cols, contract::Index stride)>;
+
   contract::NumberFormat operand = contract::NumberFormat::kFp64;       ///< kFp64: as stored
   contract::NumberFormat accumulation = contract::NumberFormat::kFp64;  ///< of partial sums; kFp64: the profile's
+  Tamper tamper;
 };
 
 /// Runs the layer body in fp32 with the profile's roundings: storage, casts, accumulation, angles. `problem` is rounded

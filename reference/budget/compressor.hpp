@@ -145,10 +145,10 @@ class CompressorBudget {
     ape_.set_terms((value_.rows() + ledger_.config().ratio - 1) / ledger_.config().ratio);
   }
 
-  /// A block's part of hidden's gradient; empty when its input is detached.
-  Estimate project_gradients(const TokenBlock& block, const Estimate& x) {
+  /// A block's parts of hidden's gradient; none when its input is detached.
+  std::vector<Estimate> project_gradients(const TokenBlock& block, const Estimate& x) {
     const Index first = block.compact.front();
-    Estimate dx;
+    std::vector<Estimate> parts;
     for (auto [from, own, weight, sum] : {std::tuple{&dvalue_, &dvalue_own_, spec_.wkv, &wkv_},
                                           std::tuple{&dlogit_, &dlogit_own_, spec_.wgate, &wgate_}}) {
       Estimate d(block.count(), channels_);
@@ -159,14 +159,9 @@ class CompressorBudget {
       d.error = from->error.middleRows(first, block.count());
       Estimate part = product(d, ledger_.weight(weight), ledger_.arithmetic);
       part.cast(ledger_.cast(CastPoint::kHiddenPartial));
-      if (dx.rows() == 0) {
-        dx = std::move(part);
-      } else {
-        dx.value += part.value;
-        dx.error += part.error;
-      }
+      parts.push_back(std::move(part));
     }
-    return dx;
+    return parts;
   }
 
   std::vector<std::pair<WeightId, const Sum*>> sums() const {

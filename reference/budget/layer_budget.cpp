@@ -78,6 +78,7 @@ class LayerBudget {
     if (c.indexer) index_compressor_.emplace(ledger, kIndexCompressor, c.index_dim);
     if (!request.wants_gradients()) return;
     hidden_ = Estimate(ledger.problem.packing.tokens(), c.hidden);
+    hidden_squares_ = Matrix<double>::Zero(hidden_.rows(), hidden_.cols());
     dkv_ = Sum(tokens, c.head_dim);
     dcompressed_ = Sum(entries, c.head_dim);
     kv_terms_.assign(static_cast<std::size_t>(tokens), 0);
@@ -297,12 +298,15 @@ class LayerBudget {
     }
   }
 
+  /// One path's part; the sum so far may be rounded too, in any order of the paths.
   void add_hidden(const TokenBlock& block, const Estimate& dx) {
-    const double u = ledger_.arithmetic.compute;
+    const double u = ledger_.arithmetic.compute, cast = kCast * ledger_.cast(CastPoint::kHiddenPartial).u;
     for (Index r = 0; r < dx.rows(); ++r) {
       const Index row = block.physical[static_cast<std::size_t>(r)];
       hidden_.value.row(row) += dx.value.row(r);
-      hidden_.error.row(row) += dx.error.row(r) + 3 * u * dx.value.row(r).cwiseAbs();
+      hidden_squares_.row(row) += dx.value.row(r).cwiseAbs2();
+      hidden_.error.row(row) += dx.error.row(r) + (cast + 3 * u) * hidden_.value.row(row).cwiseAbs().cwiseMax(
+                                                                       hidden_squares_.row(row).cwiseSqrt());
     }
   }
 
@@ -353,7 +357,8 @@ class LayerBudget {
     add_hidden(block, key_gradient_budgets(
                           ledger_, block, x, keys_,
                           finish_rows(dkv_, kv_terms_, block.compact.front(), block.count(), c.head_dim), key_sums_));
-    if (compressor_) add_hidden(block, compressor_->project_gradients(block, x));
+    if (compressor_)
+      for (const Estimate& dx : compressor_->project_gradients(block, x)) add_hidden(block, dx);
     if (index_compressor_) index_compressor_->project_gradients(block, x);
   }
 
@@ -409,6 +414,7 @@ class LayerBudget {
   MaxLogits max_logits_;
   KlSum kl_;
   Estimate hidden_;
+  Matrix<double> hidden_squares_;  // of the parts, summed
   Sum dkv_, dcompressed_, dindex_k_, sink_;
   std::vector<Index> kv_terms_, compressed_terms_, index_terms_;
   QuerySums query_sums_;

@@ -38,6 +38,8 @@ class Implementation {
   virtual ~Implementation() = default;
   virtual std::string name() const = 0;
   virtual std::string description() const = 0;
+  /// The precision profile that it follows where a case names none.
+  virtual std::string profile() const { return "fp64"; }
   virtual Promises promises() const = 0;
   /// OK, or kDeclined with the reason why this legal problem is not supported. Never a silent fallback.
   virtual Status supports(const LayerConfig& config, const Packing& packing) const = 0;

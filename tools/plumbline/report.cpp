@@ -4,13 +4,13 @@
 #include <omp.h>
 
 #include <Eigen/Core>
-#include <cmath>
 #include <fstream>
 #include <thread>
 
 #include "golden/atomic_file.hpp"
 #include "golden/manifest.hpp"
 #include "plumbline_build_commit.hpp"
+#include "tools/plumbline/judgement_json.hpp"
 
 namespace plumbline::tools {
 namespace {
@@ -24,12 +24,6 @@ std::string processor_name() {
 
 std::string version(int major, int minor, int patch) {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
-}
-
-/// JSON has no NaN and no infinity: they are the strings "nan", "inf", "-inf".
-nlohmann::ordered_json number(double value) {
-  if (std::isfinite(value)) return value;
-  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
 const char* verdict_name(compare::Verdict verdict) {
@@ -56,22 +50,26 @@ nlohmann::ordered_json dataset_json(const compare::DatasetVerdict& v) {
   return {{"name", v.id.path()},
           {"direction", v.id.is_forward() ? "forward" : "backward"},
           {"isolated", nullptr},
-          {"chained", number(v.error)},
-          {"gate", {{"name", "golden"}, {"limit", number(v.limit)}}},
+          {"chained", json_number(v.error)},
+          {"gate", {{"name", "golden"}, {"limit", json_number(v.limit)}}},
           {"verdict", verdict_name(v.verdict)},
           {"compared", v.compared},
           {"wrong", v.wrong},
-          {"worst", {{"index", v.worst}, {"got", number(v.got)}, {"want", number(v.want)}}},
+          {"worst", {{"index", v.worst}, {"got", json_number(v.got)}, {"want", json_number(v.want)}}},
           {"reason", v.reason}};
 }
 
 nlohmann::ordered_json case_json(const CaseVerdict& v) {
   nlohmann::ordered_json stages = nlohmann::ordered_json::array();
-  for (const compare::DatasetVerdict& dataset : v.datasets) stages.push_back(dataset_json(dataset));
+  if (v.judgement)
+    stages = judgement_json(*v.judgement);
+  else
+    for (const compare::DatasetVerdict& dataset : v.datasets) stages.push_back(dataset_json(dataset));
   const compare::DatasetVerdict* first = v.first_wrong();
   nlohmann::ordered_json json = {{"case", v.case_text},
                                  {"implementation", v.implementation},
                                  {"truth", v.truth},
+                                 {"precision", v.precision},
                                  {"outcome", outcome_name(v.outcome)},
                                  {"seconds", v.seconds},
                                  {"first_wrong_stage", nullptr},

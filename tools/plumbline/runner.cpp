@@ -136,9 +136,60 @@ std::function<void(double)> part_of(const std::function<void(double)>& progress,
   return [progress, from, to](double fraction) { progress(from + (to - from) * fraction); };
 }
 
+/// The judge's shares in the form that tables and exit codes take.
+std::vector<compare::DatasetVerdict> as_verdicts(const compare::Judgement& judgement) {
+  std::vector<compare::DatasetVerdict> verdicts;
+  for (const compare::DatasetJudgement& j : judgement.datasets) {
+    compare::DatasetVerdict v{.id = j.id};
+    v.error = std::max(j.isolated, j.verdict == compare::StageVerdict::kInherited ? 0.0 : j.chained);
+    v.limit = 1;
+    v.compared = j.elements;
+    v.wrong = j.wrong;
+    v.worst = j.worst;
+    v.got = j.got;
+    v.want = j.want;
+    v.reason = j.reason;
+    v.verdict = j.verdict == compare::StageVerdict::kNotJudged ? compare::Verdict::kNotCompared
+                : j.verdict == compare::StageVerdict::kFail    ? compare::Verdict::kFail
+                                                               : compare::Verdict::kPass;
+    verdicts.push_back(std::move(v));
+  }
+  return verdicts;
+}
+
+/// A case of a profile below double precision, by the judge.
+Status judge_precision(const Problem& problem, const PrecisionProfile& profile, const Implementation& implementation,
+                       const RunOptions& options, CaseVerdict& verdict) {
+  compare::JudgeOptions judge_options;
+  judge_options.cancelled = options.cancelled;
+  auto truth = compare::make_truth(problem, profile, judge_options);
+  if (!truth) return truth.error();
+  if (options.progress) options.progress(0.9);
+  verdict.truth = "reference";
+  auto results = implementation.run(truth->problem, truth->request);
+  if (!results) return results.error();
+  Results judged = *results;
+  for (std::size_t i = 0; options.only && i < DatasetId::kCount; ++i)
+    if (!options.only->test(i)) judged.erase(DatasetId::from_index(i));
+  auto judgement = compare::judge(*truth, profile, judged);
+  if (!judgement) return judgement.error();
+  verdict.datasets = as_verdicts(*judgement);
+  if (judgement->failed > 0) verdict.judged_problem = std::move(truth->problem);
+  verdict.judgement = std::move(*judgement);
+  for (verdict.repeat = 1; verdict.repeat < options.repeat; ++verdict.repeat) {
+    auto repeated =
+        implementation.run(verdict.judged_problem ? *verdict.judged_problem : truth->problem, truth->request);
+    if (!repeated) return repeated.error();
+    note_repeat(*results, *repeated, verdict);
+  }
+  verdict.outcome = outcome_of(verdict);
+  return {};
+}
+
 /// Fills the verdict; an error is what stopped it.
 Status judge(const Case& item, const Implementation& implementation, const RunOptions& options, CaseVerdict& verdict) {
-  if (item.precision != "fp64")
+  verdict.precision = item.precision != "fp64" ? item.precision : implementation.profile();
+  if (item.precision != "fp64" && implementation.profile() == "fp64")
     return Error{ErrorCode::kDeclined,
                  "computes in double precision; cases of profile " + item.precision +
                      " need an implementation of that precision",
@@ -149,6 +200,8 @@ Status judge(const Case& item, const Implementation& implementation, const RunOp
   if (!loaded) return loaded.error();
   const Problem& problem = loaded->problem;
   if (auto status = implementation.supports(problem.config, problem.packing); !status) return status;
+  if (verdict.precision != "fp64")
+    return judge_precision(problem, *find_precision_profile(verdict.precision), implementation, options, verdict);
 
   const DatasetSet layer = all_datasets(problem.config);
   DatasetSet wanted = loaded->expected ? loaded->expected->available() : layer;

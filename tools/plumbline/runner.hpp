@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compare/golden_rule.hpp"
+#include "compare/judge.hpp"
 #include "reference/contract/case.hpp"
 #include "reference/contract/implementation.hpp"
 
@@ -28,12 +29,15 @@ struct RunOptions {
 struct CaseVerdict {
   std::string case_text;
   std::string implementation;
-  std::string truth;  ///< what it was compared with
+  std::string precision;  ///< profile by which it was judged
+  std::string truth;      ///< what it was compared with
   Outcome outcome = Outcome::kNothingChecked;
-  std::vector<compare::DatasetVerdict> datasets;
-  std::vector<std::string> absent;         ///< datasets of the layer that the truth does not hold
-  std::optional<contract::Error> problem;  ///< why it was declined or could not be judged
-  int repeat = 1;                          ///< runs made of it
+  std::vector<compare::DatasetVerdict> datasets;    ///< of a judged case, its shares of the limits
+  std::optional<compare::Judgement> judgement;      ///< of a profile below double precision
+  std::optional<contract::Problem> judged_problem;  ///< of a failed judgement, to say where it failed
+  std::vector<std::string> absent;                  ///< datasets of the layer that the truth does not hold
+  std::optional<contract::Error> problem;           ///< why it was declined or could not be judged
+  int repeat = 1;                                   ///< runs made of it
   double seconds = 0;
 
   const compare::DatasetVerdict* worst() const;        ///< largest share of its limit

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tools/plumbline/console.hpp"
+#include "tools/plumbline/judgement_text.hpp"
 
 namespace plumbline::tools {
 namespace {
@@ -60,6 +61,11 @@ std::string verdict_table(const std::vector<CaseVerdict>& verdicts) {
 std::string failure_report(const CaseVerdict& verdict) {
   const compare::DatasetVerdict* first = verdict.first_wrong();
   if (!first) return {};
+  if (verdict.judgement && verdict.judgement->failed > 0)
+    return judgement_report(
+        *verdict.judgement, *verdict.judged_problem,
+        fmt::format("{}  impl={}  prec={}", verdict.case_text, verdict.implementation, verdict.precision),
+        repro_line(verdict));
   std::string text = fmt::format("{}  {}  impl={}  {} of {} datasets wrong\n", coloured("FAIL"), verdict.case_text,
                                  verdict.implementation, verdict.failed(), verdict.compared());
   TextTable table({"  dataset", ">error", ">limit", ">share", "verdict", ""});

@@ -1,0 +1,351 @@
+// Faults that the judge must see, and what whole-tensor gates would have said of them.
+//
+//   judge_power [REGIME...]
+//
+// Each fault is put into an emulation of a correct implementation. It must be seen wherever the thing itself moves an
+// element by more than twice what the judge allows there ("visible"; the share of places where it does is printed).
+// Exit code 1 if one that is visible is not seen at its own dataset.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "compare/judge.hpp"
+#include "reference/budget/layer_budget.hpp"
+#include "reference/contract/case.hpp"
+#include "reference/contract/index_math.hpp"
+#include "reference/contract/random.hpp"
+#include "reference/contract/specified.hpp"
+#include "reference/emulate.hpp"
+#include "reference/isolate.hpp"
+
+namespace {
+
+using namespace plumbline;
+using namespace plumbline::contract;
+
+constexpr DatasetId fwd(StageId id) { return DatasetId::forward(id); }
+
+[[noreturn]] void stop(const Error& error) {
+  std::printf("%s\n", error.text().c_str());
+  std::exit(70);
+}
+template <typename T>
+T must(Result<T> result) {
+  if (!result) stop(result.error());
+  return std::move(*result);
+}
+
+int unseen = 0;
+
+/// What cosine and relative L2 say of a tensor.
+struct Whole {
+  double cosine = 0, l2 = 0;
+};
+Whole whole_tensor(const Tensor& truth, const Tensor& got) {
+  double tt = 0, gg = 0, tg = 0, dd = 0;
+  for (Index e = 0; e < truth.size(); ++e) {
+    if (!std::isfinite(truth[e]) || !std::isfinite(got[e])) continue;
+    tt += truth[e] * truth[e];
+    gg += got[e] * got[e];
+    tg += truth[e] * got[e];
+    dd += (truth[e] - got[e]) * (truth[e] - got[e]);
+  }
+  if (tt == 0 || gg == 0) return {};
+  return {1 - tg / std::sqrt(tt * gg), std::sqrt(dd / tt)};
+}
+
+/// One profile and problem, with a correct run and what is allowed at each element of it.
+struct Bench {
+  const PrecisionProfile& profile;
+  std::string text;
+  Problem raw;
+  compare::Truth truth;
+  reference::EmulationVariant variant;
+  Results correct;
+  reference::Isolated isolated;
+  Results budgets;
+
+  /// `stages`: forward stages that are judged; empty: everything.
+  Bench(const PrecisionProfile& p, const std::string& case_text, int members = 16,
+        std::initializer_list<StageId> stages = {})
+      : profile(p),
+        text(case_text),
+        raw(must(make_problem(must(parse_case(case_text))))),
+        truth(must(compare::make_truth(raw, p, options(members, stages)))),
+        variant(reference::draw_variant(424242)),
+        correct(run({})) {
+    isolated = must(reference::run_isolated(truth.problem, correct, truth.request));
+    budgets = must(reference::run_budgets(truth.problem, profile, isolated.values, correct.available(), truth.request))
+                  .budgets;
+  }
+
+  static compare::JudgeOptions options(int members, std::initializer_list<StageId> stages) {
+    compare::JudgeOptions chosen;
+    chosen.members = members;
+    for (const StageId stage : stages) chosen.wanted.set(fwd(stage).index());
+    return chosen;
+  }
+
+  Results run(const reference::EmulationFault& fault) const {
+    return must(reference::run_emulated(truth.problem, truth.request, profile, variant, fault));
+  }
+
+  double allowed(DatasetId id, Index e) const {
+    const compare::Kappa& kappa = truth.ensemble.isolated[id.index()];
+    const double b = budgets.at(id)[e];
+    return kappa.usable() ? std::min(b, kappa.element_limit() * b + ulp(profile.stored(id), isolated.truth.at(id)[e]))
+                          : b;
+  }
+
+  /// Judges a faulty run; `visible`: whether the fault moves an element by more than twice what is allowed there.
+  void report(const char* fault, DatasetId id, const Results& got, bool visible, const std::string& share) const {
+    const compare::Judgement verdict = must(compare::judge(truth, profile, got));
+    const bool seen = verdict.first_wrong.has_value();
+    const bool named = seen && *verdict.first_wrong == id;
+    double margin = 0;
+    for (const auto& j : verdict.datasets)
+      if (j.id == id) margin = j.isolated;
+    const Whole w = whole_tensor(truth.values.at(id), got.at(id));
+    const bool failed = visible && !named;
+    unseen += failed;
+    std::printf("%-12s %-46s %-22s %-24s %-10s %8.3g  %-18s cos %.1e (%s 1e-3, %s 5e-6) L2 %.1e %s\n",
+                profile.name.c_str(), text.c_str(), fault, id.path().c_str(),
+                named  ? "seen"
+                : seen ? ("AT " + verdict.first_wrong->path()).c_str()
+                       : "-",
+                margin, share.c_str(), w.cosine, w.cosine > 1e-3 ? "sees" : "misses",
+                w.cosine > 5e-6 ? "sees" : "misses", w.l2, failed ? "  <-- UNSEEN" : "");
+  }
+};
+
+std::string percent(Index part, Index whole) {
+  char text[64];
+  std::snprintf(text, sizeof text, "visible %.1f %%",
+                whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0);
+  return text;
+}
+
+/// One element of each dataset off by 2.1 times what is allowed.
+void single_elements(const Bench& bench) {
+  std::size_t tried = 0, seen = 0;
+  for (const DatasetId id : compare::computation_order()) {
+    if (!bench.correct.has(id) || id == fwd(StageId::kTopk) || bench.correct.at(id).size() == 0) continue;
+    const std::vector<bool> rows = specified_rows(id, bench.truth.problem);
+    const Tensor& truth = bench.isolated.truth.at(id);
+    for (std::uint64_t n = 0; n < 4; ++n) {
+      const Index e =
+          static_cast<Index>(philox(5, 0xa1, n * 1000 + id.index())[0] % static_cast<std::uint64_t>(truth.size()));
+      if (!rows[static_cast<std::size_t>(truth.shape().empty() ? 0 : e / truth.row_size())] || !std::isfinite(truth[e]))
+        continue;
+      Results got = bench.correct;
+      const double b = bench.budgets.at(id)[e];
+      // Beyond the budget on the far side of the truth, whatever the correct error is.
+      got.at(id)[e] = truth[e] + (b > 0 ? 1.1 * b : 1e-30);
+      const compare::Judgement verdict = must(compare::judge(bench.truth, bench.profile, got));
+      ++tried;
+      const bool ok = verdict.first_wrong && *verdict.first_wrong == id;
+      seen += ok;
+      if (!ok) {
+        ++unseen;
+        std::printf("UNSEEN one element of %s, %s %s\n", id.path().c_str(), bench.profile.name.c_str(),
+                    bench.text.c_str());
+      }
+    }
+  }
+  std::printf("%-12s %-46s one element beyond its budget: %zu of %zu seen at their dataset\n",
+              bench.profile.name.c_str(), bench.text.c_str(), seen, tried);
+}
+
+/// Keys of one query with their logits and probabilities, from what the correct run holds.
+struct Query {
+  Index row, dim, heads;
+  std::vector<const double*> keys;
+  std::vector<std::vector<double>> p;  // [heads][keys]
+  std::vector<double> lse;
+};
+Query last_query(const Bench& bench) {
+  const LayerConfig& c = bench.truth.problem.config;
+  const Packing& packing = bench.truth.problem.packing;
+  Query query{packing.tokens() - 1, c.head_dim, c.heads, {}, {}, {}};
+  const Index t = query.row;
+  for (Index j = window_begin(t, c.window); j <= t; ++j)
+    query.keys.push_back(bench.correct.at(fwd(StageId::kKv)).row(j));
+  const Index visible = visible_entries(t, c.ratio, packing.groups(0, c.ratio));
+  if (c.indexer) {
+    const Tensor& picks = bench.correct.at(fwd(StageId::kTopk));
+    for (Index k = 0; k < picks.row_size(); ++k)
+      if (picks.row(t)[k] >= 0)
+        query.keys.push_back(bench.correct.at(fwd(StageId::kCompressedKv)).row(static_cast<Index>(picks.row(t)[k])));
+  } else {
+    for (Index g = 0; g < visible; ++g) query.keys.push_back(bench.correct.at(fwd(StageId::kCompressedKv)).row(g));
+  }
+  const double* q = bench.correct.at(fwd(StageId::kQ)).row(t);
+  const Tensor& sink = bench.truth.problem.weight(WeightId::kAttnSink);
+  for (Index h = 0; h < c.heads; ++h) {
+    std::vector<double> z;
+    double top = sink[h];
+    for (const double* key : query.keys) {
+      double dot = 0;
+      for (Index d = 0; d < c.head_dim; ++d) dot += q[h * c.head_dim + d] * key[d];
+      z.push_back(dot / std::sqrt(static_cast<double>(c.head_dim)));
+      top = std::max(top, z.back());
+    }
+    double total = std::exp(sink[h] - top);
+    for (const double v : z) total += std::exp(v - top);
+    query.lse.push_back(top + std::log(total));
+    for (double& v : z) v = std::exp(v - query.lse.back());
+    query.p.push_back(std::move(z));
+  }
+  return query;
+}
+
+/// The run with another attn_out (and lse) in one row.
+Results with_row(const Bench& bench, const Query& query, const std::vector<double>& out,
+                 const std::vector<double>& lse) {
+  reference::EmulationFault fault;
+  fault.tamper = [&](DatasetId id, const std::vector<Index>& rows, float* values, Index cols, Index stride) {
+    const bool is_out = id == fwd(StageId::kAttnOut), is_lse = id == fwd(StageId::kAttnLse);
+    if (!is_out && !is_lse) return;
+    for (std::size_t r = 0; r < rows.size(); ++r)
+      if (rows[r] == query.row)
+        for (Index c = 0; c < cols; ++c)
+          values[static_cast<Index>(r) * stride + c] =
+              static_cast<float>((is_out ? out : lse)[static_cast<std::size_t>(c)]);
+  };
+  return bench.run(fault);
+}
+
+/// One key of one query dropped, for all heads: each key in turn says whether it is visible, one is tried.
+void dropped_key(const Bench& bench) {
+  const Query query = last_query(bench);
+  const Tensor& truth = bench.isolated.truth.at(fwd(StageId::kAttnOut));
+  const double* row = truth.row(query.row);
+  Index visible = 0, tried = -1;
+  const auto moved = [&](Index j, Index h, Index d) {
+    const double p = query.p[static_cast<std::size_t>(h)][static_cast<std::size_t>(j)], o = row[h * query.dim + d];
+    return (o - p * query.keys[static_cast<std::size_t>(j)][d]) / (1 - p) - o;
+  };
+  for (Index j = 0; j < static_cast<Index>(query.keys.size()); ++j) {
+    bool any = false;
+    for (Index h = 0; h < query.heads && !any; ++h)
+      for (Index d = 0; d < query.dim && !any; ++d) {
+        const double change = moved(j, h, d);
+        any = !std::isfinite(change) ||
+              std::abs(change) >
+                  2 * bench.allowed(fwd(StageId::kAttnOut), query.row * query.heads * query.dim + h * query.dim + d);
+      }
+    visible += any;
+    if (any && (tried < 0 || j % 7 == 3)) tried = j;
+  }
+  const std::string share = percent(visible, static_cast<Index>(query.keys.size()));
+  if (tried < 0) {
+    std::printf("%-12s %-46s dropped key: %s\n", bench.profile.name.c_str(), bench.text.c_str(), share.c_str());
+    return;
+  }
+  std::vector<double> out, lse;
+  for (Index h = 0; h < query.heads; ++h) {
+    const double p = query.p[static_cast<std::size_t>(h)][static_cast<std::size_t>(tried)];
+    lse.push_back(query.lse[static_cast<std::size_t>(h)] + std::log1p(-p));
+    for (Index d = 0; d < query.dim; ++d) out.push_back(row[h * query.dim + d] + moved(tried, h, d));
+  }
+  bench.report(("key " + std::to_string(tried) + " of " + std::to_string(query.keys.size()) + " dropped").c_str(),
+               fwd(StageId::kAttnOut), with_row(bench, query, out, lse), true, share);
+}
+
+/// An online softmax that does not rescale what it has when a later tile of 64 keys raises the maximum; one row.
+void missed_rescale(const Bench& bench) {
+  const Query query = last_query(bench);
+  const Tensor& truth = bench.isolated.truth.at(fwd(StageId::kAttnOut));
+  const double* row = truth.row(query.row);
+  std::vector<double> out(row, row + query.heads * query.dim);
+  bool visible = false;
+  for (Index h = 0; h < query.heads; ++h) {
+    const auto& p = query.p[static_cast<std::size_t>(h)];
+    double first = 0, all = 0;
+    for (std::size_t j = 0; j < p.size(); ++j) (j < 64 ? first : all) = std::max(j < 64 ? first : all, p[j]);
+    if (!(first > 0) || all <= first) continue;
+    for (Index d = 0; d < query.dim; ++d) {
+      double part = 0;
+      for (std::size_t j = 0; j < std::min<std::size_t>(64, p.size()); ++j) part += p[j] * query.keys[j][d];
+      const double change = part * (all / first - 1);
+      out[static_cast<std::size_t>(h * query.dim + d)] += change;
+      visible = visible ||
+                std::abs(change) >
+                    2 * bench.allowed(fwd(StageId::kAttnOut), query.row * query.heads * query.dim + h * query.dim + d);
+    }
+  }
+  bench.report("missed rescale", fwd(StageId::kAttnOut), with_row(bench, query, out, query.lse), visible,
+               visible ? "visible" : "not visible");
+}
+
+/// One token missing from the sum over all tokens of a weight's gradient.
+void lost_token(const Bench& bench) {
+  const DatasetId id = DatasetId::gradient(WeightId::kWqB);
+  const Tensor &dy = bench.correct.at(DatasetId::gradient(StageId::kQUp)),
+               &x = bench.correct.at(fwd(StageId::kQLatent));
+  const Index tokens = dy.shape()[0], outputs = dy.row_size(), inputs = x.row_size();
+  Index visible = 0, tried = -1;
+  for (Index t = 0; t < tokens; ++t) {
+    bool any = false;
+    for (Index o = 0; o < outputs && !any; ++o)
+      for (Index i = 0; i < inputs && !any; ++i)
+        any = std::abs(dy.row(t)[o] * x.row(t)[i]) > 2 * bench.allowed(id, o * inputs + i);
+    visible += any;
+    if (any && (tried < 0 || t % 1000 == 777)) tried = t;
+  }
+  const std::string share = percent(visible, tokens);
+  if (tried < 0) {
+    std::printf("%-12s %-46s lost token: %s\n", bench.profile.name.c_str(), bench.text.c_str(), share.c_str());
+    return;
+  }
+  Results got = bench.correct;
+  Tensor& dw = got.at(id);
+  for (Index o = 0; o < outputs; ++o)
+    for (Index i = 0; i < inputs; ++i)
+      dw[o * inputs + i] = round_to(bench.profile.stored(id), dw[o * inputs + i] - dy.row(tried)[o] * x.row(tried)[i]);
+  bench.report(("token " + std::to_string(tried) + " of " + std::to_string(tokens) + " lost").c_str(), id, got, true,
+               share);
+}
+
+/// Products that are not what the profile says: the first projection shows it.
+void wrong_products(const Bench& bench) {
+  if (bench.profile.name == "fp32") {
+    reference::EmulationFault tf32;
+    tf32.operand = NumberFormat::kTf32;
+    bench.report("TF32 operands", fwd(StageId::kQDown), bench.run(tf32), true, "");
+    reference::EmulationFault bf16;
+    bf16.accumulation = NumberFormat::kBf16;
+    bench.report("bf16 accumulation", fwd(StageId::kQDown), bench.run(bf16), true, "");
+    return;
+  }
+  reference::EmulationFault bf16;
+  bf16.accumulation = NumberFormat::kBf16;
+  bench.report("bf16 accumulation", fwd(StageId::kQDown), bench.run(bf16), true, "");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> data(argv + 1, argv + argc);
+  if (data.empty()) data = {"normal", "flat", "peaky", "negative", "heavy"};
+  for (const char* name : {"fp32", "bf16-fused"}) {
+    const PrecisionProfile* profile = find_precision_profile(name);
+    for (const std::string& regime_name : data) {
+      const std::string regime = "data=" + regime_name;
+      single_elements(Bench(*profile, "csa,seq=37+9,pad=8,mask=random:0.2," + regime));
+      wrong_products(Bench(*profile, "csa,seq=37," + regime));
+      // 128 window keys and 512 entries: the last query sees 640. Fewer members, since these runs are long.
+      const Bench wide(*profile, "hca,ratio=2,window=128,seq=1024,heads=8,o_groups=2,head_dim=128," + regime, 4,
+                       {StageId::kQ, StageId::kKv, StageId::kCompressedKv, StageId::kAttnLse, StageId::kAttnOut});
+      dropped_key(wide);
+      missed_rescale(wide);
+      lost_token(Bench(*profile, "swa,seq=4096," + regime, 4));
+    }
+  }
+  std::printf("%d visible faults were not seen at their dataset\n", unseen);
+  return unseen > 0 ? 1 : 0;
+}
