@@ -119,6 +119,22 @@ class CliTest(unittest.TestCase):
         self.assertEqual(data["cases"][0]["case"], "csa,model=tiny,seq=9")
         self.assertEqual(len(data["cases"][0]["stages"]), 61)
 
+    def test_lower_precisions_are_judged(self):
+        report = self.folder / "report.json"
+        done = run("verify", "csa,seq=19", "--impl", "reference-fp32", "--impl", "reference-bf16", "--json", report)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        data = json.loads(report.read_text())
+        self.check_schema(data)
+        self.assertEqual([c["precision"] for c in data["cases"]], ["fp32", "bf16-fused"])
+        done = run("verify", "csa,seq=19,prec=fp32", "--impl", "reference-bf16", "--json", report)
+        self.assertEqual(done.returncode, 1)
+        for line in ("> forward/q_down", "<- starts here: its inputs were right", "where   100 % of what is specified in forward/q_down",
+                     "repro   plumbline verify 'csa,model=tiny,seq=19,prec=fp32' --impl reference-bf16 --stage forward/q_down"):
+            self.assertIn(line, done.stdout)
+        data = json.loads(report.read_text())
+        self.check_schema(data)
+        self.assertEqual(data["cases"][0]["first_wrong_stage"], "forward/q_down")
+
     def check_schema(self, data):
         """The report has the keys that the documented schema requires, and no others."""
         schema = json.loads((REPOSITORY / "docs" / "report.schema.json").read_text())
