@@ -7,10 +7,12 @@
 #include "compare/golden_rule.hpp"
 #include "reference/contract/implementation.hpp"
 #include "reference/contract/nearest.hpp"
+#include "reference/contract/precision.hpp"
 #include "reference/contract/presets.hpp"
 #include "reference/contract/suite.hpp"
 #include "tools/plumbline/commands.hpp"
 #include "tools/plumbline/console.hpp"
+#include "tools/plumbline/explain_judge.hpp"
 
 namespace plumbline::tools {
 
@@ -130,7 +132,7 @@ void collect_flags(const CLI::App& app, std::vector<std::string>& names) {
 }
 
 std::vector<std::string> topics(const CLI::App& app) {
-  std::vector<std::string> names = {"exit-codes", "golden", "case", "swa", "csa", "hca"};
+  std::vector<std::string> names = {"exit-codes", "golden", "gates", "budget", "profile", "case", "swa", "csa", "hca"};
   for (const StageInfo& s : kStages) names.emplace_back(s.name);
   for (const WeightInfo& w : kWeights) names.emplace_back(w.name);
   for (const ConfigField& f : kConfigFields) names.emplace_back(f.name);
@@ -150,6 +152,8 @@ Result<std::string> explain(const CLI::App& app, const std::string& topic) {
   for (const ExitCode& row : kExitCodes)
     if (topic == "exit-codes" || topic == row.code) text += fmt::format("{:<4} {}\n", row.code, row.meaning);
   if (topic == "golden") text += explain_gate();
+  if (topic == "gates") text += explain_gates();
+  if (topic == "profile") text += explain_profile_files();
   if (topic == "case") text += explain_case_keys();
   if (const auto stage = find_stage(topic)) text += explain_stage(info(*stage));
   if (const auto weight = find_weight(topic)) text += fmt::format("weight {}\n  {}\n", topic, info(*weight).meaning);
@@ -163,11 +167,9 @@ Result<std::string> explain(const CLI::App& app, const std::string& topic) {
     if (model.name == topic) text += fmt::format("model {}\n  {}\n", topic, model.meaning);
   if (const Implementation* implementation = find_implementation(topic))
     text += fmt::format("implementation {}\n  {}\n", topic, implementation->description());
-  for (const std::string_view profile : precision_names())
-    if (profile == topic)
-      text += fmt::format("precision profile {} (prec={})\n  {}\n", topic, topic,
-                          topic == "fp64" ? "double precision throughout, judged by the golden rule"
-                                          : "declined by implementations that compute in double precision");
+  for (const PrecisionProfile& profile : precision_profiles())
+    if (profile.name == topic)
+      text += fmt::format("precision profile {} (prec={})\n  {}\n", topic, topic, profile.meaning);
   text += explain_flag(app, topic);
   if (!text.empty()) return text;
   if (topic.find_first_of(",=") != std::string::npos || topic == "swa" || topic == "csa" || topic == "hca") {
@@ -186,20 +188,23 @@ void add_explain_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "explain", "Explain a stage, weight, config field, case key, regime, model, option, gate, case or exit code");
   command->add_option("topic", *topic,
-                      "A name, an option, a case string, 'golden' (the gate), 'case' (all keys), an exit code or "
+                      "A name, an option, a case string, 'golden' and 'gates' (how results are judged), 'budget "
+                      "STAGE', 'profile', 'case' (all keys), an exit code or "
                       "'exit-codes'");
   command->allow_extras();  // "explain --repeat" asks about an option; it does not give one
   command->footer(
       "Examples:\n  plumbline explain compressed_kv\n  plumbline explain 'csa,seq=37+3,pad=8'\n  plumbline explain "
-      "--max-memory\n  plumbline explain 3");
+      "--max-memory\n  plumbline explain 3\n  plumbline explain budget attn_out");
   command->callback([topic, command, &app, &exit_code] {
     std::vector<std::string> asked = command->remaining();
     if (!topic->empty()) asked.insert(asked.begin(), *topic);
-    auto text = asked.size() == 1 ? explain(app, asked.front())
-                                  : Result<std::string>(usage_error(
-                                        "explain", fmt::format("got {} topics, allowed: one; see plumbline explain "
-                                                               "--help",
-                                                               asked.size())));
+    auto text =
+        asked.size() == 1 ? explain(app, asked.front())
+        : asked.size() == 2 && asked.front() == "budget"
+            ? explain_budget(asked.back())
+            : Result<std::string>(usage_error(
+                  "explain", fmt::format("got {} topics, allowed: one, or 'budget STAGE'; see plumbline explain --help",
+                                         asked.size())));
     if (!text) {
       exit_code = report_error(text.error());
       return;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "compare/judge.hpp"
 #include "reference/contract/implementation.hpp"
 #include "reference/contract/presets.hpp"
 #include "reference/contract/suite.hpp"
@@ -93,8 +94,14 @@ TextTable list_regimes() {
 }
 
 TextTable list_profiles() {
-  TextTable table({"profile"});
-  for (const std::string_view name : precision_names()) table.add({text(name)});
+  TextTable table({"profile", "meaning"});
+  for (const PrecisionProfile& profile : precision_profiles()) table.add({profile.name, profile.meaning});
+  return table;
+}
+
+TextTable list_datasets() {
+  TextTable table({"dataset"});
+  for (const DatasetId id : compare::computation_order()) table.add({id.path()});
   return table;
 }
 
@@ -153,6 +160,7 @@ const std::map<std::string, Result<TextTable> (*)()>& lists() {
       {"kinds", [] { return Result<TextTable>(list_kinds()); }},
       {"models", [] { return Result<TextTable>(list_models()); }},
       {"regimes", [] { return Result<TextTable>(list_regimes()); }},
+      {"datasets", [] { return Result<TextTable>(list_datasets()); }},
       {"profiles", [] { return Result<TextTable>(list_profiles()); }},
       {"config", [] { return Result<TextTable>(list_config()); }},
       {"keys", [] { return Result<TextTable>(list_keys()); }},
