@@ -10,6 +10,8 @@ namespace plumbline::golden {
 
 /// Memory that reading a file may take unless the caller says otherwise.
 inline constexpr double kDefaultMemoryBytes = 16e9;
+/// Time that reading a file may take unless the caller says otherwise.
+inline constexpr double kDefaultSeconds = 120;
 
 /// A golden file in memory: the problem it states and whatever results it holds.
 struct GoldenFile {
@@ -31,9 +33,11 @@ contract::Result<GoldenFile> read(const std::string& path, double memory_bytes =
 
 /// `read` in a child process with a memory and a time limit, since the HDF5 library itself can crash or hang on
 /// hostile bytes; a death or a hang there is the error "unreadable file" (kFile). What the child hands over is checked
-/// again here. At its peak parent and child together hold the file's values twice.
+/// again here. At its peak parent and child together hold the file's values twice. `cancelled`, which may be empty, is
+/// asked while waiting; true ends the call with kInterrupted.
 contract::Result<GoldenFile> read_guarded(const std::string& path, double memory_bytes = kDefaultMemoryBytes,
-                                          double seconds = 120);
+                                          double seconds = kDefaultSeconds,
+                                          const std::function<bool()>& cancelled = {});
 
 /// Writes the version-1 layout, byte-deterministically (no times, fixed order, fixed filters), after the checks that
 /// `read` makes: what is written can be read. The file appears whole under `path` or not at all: it is put together

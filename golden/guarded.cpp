@@ -121,12 +121,14 @@ void confine_child(pid_t parent, const GuardLimits& limits) {
 /// Reads from the child until it is done, dead or late.
 class Pipe {
  public:
-  Pipe(int fd, double seconds)
+  Pipe(int fd, double seconds, const std::function<bool()>& cancelled)
       : fd_(fd),
+        asked_(cancelled),
         deadline_(Clock::now() +
                   std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, 1e8)))) {}
 
   bool late() const { return late_; }
+  bool cancelled() const { return cancelled_; }
 
   /// Waits for a child that ends by itself, so that its own status is seen and not that of being killed.
   void await_end(pid_t child) {
@@ -140,9 +142,11 @@ class Pipe {
 
   bool fill(std::span<std::byte> bytes) {
     while (!bytes.empty()) {
+      cancelled_ = cancelled_ || (asked_ && asked_());
+      if (cancelled_) return false;
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
       pollfd waiting{fd_, POLLIN, 0};
-      const int ready = left > 0 ? ::poll(&waiting, 1, static_cast<int>(std::min<std::int64_t>(left, 60'000))) : 0;
+      const int ready = left > 0 ? ::poll(&waiting, 1, static_cast<int>(std::min<std::int64_t>(left, 200))) : 0;
       if (ready < 0 && errno != EINTR) return false;
       if (ready <= 0) {
         if (Clock::now() < deadline_) continue;
@@ -159,8 +163,10 @@ class Pipe {
 
  private:
   int fd_;
+  const std::function<bool()>& asked_;
   Clock::time_point deadline_;
   bool late_ = false;
+  bool cancelled_ = false;
 };
 
 /// Ends the child, if it has not ended, and says how it did.
@@ -207,7 +213,7 @@ Result<GoldenFile> run_in_child(const std::function<Result<GoldenFile>()>& body,
                    ""};
     }
   }
-  Pipe pipe(ends[0], limits.seconds);
+  Pipe pipe(ends[0], limits.seconds, limits.cancelled);
   bool received = false, out_of_memory = false;
   Result<GoldenFile> answer = Error{};
   try {
@@ -216,20 +222,22 @@ Result<GoldenFile> run_in_child(const std::function<Result<GoldenFile>()>& body,
     out_of_memory = true;
   }
   ::close(ends[0]);
-  if (!received && !pipe.late() && !out_of_memory) pipe.await_end(child);
+  if (!received && !pipe.late() && !pipe.cancelled() && !out_of_memory) pipe.await_end(child);
   const std::string end = reap(child);
   if (out_of_memory) return Error{ErrorCode::kMemory, "its values do not fit the memory of this process", ""};
+  if (pipe.cancelled()) return Error{ErrorCode::kInterrupted, "interrupted while it was read", ""};
   if (pipe.late())
     return unreadable("reading it took more than " + std::to_string(static_cast<long>(std::ceil(limits.seconds))) +
-                      " s");
+                      " s; no sound file takes that long, so have it made again");
   if (!received) return unreadable(end);
   if (answer)
     if (auto s = check(*answer); !s) return s.error();
   return answer;
 }
 
-Result<GoldenFile> read_guarded(const std::string& path, double memory_bytes, double seconds) {
-  auto golden = run_in_child([&] { return read(path, memory_bytes); }, {memory_bytes, seconds});
+Result<GoldenFile> read_guarded(const std::string& path, double memory_bytes, double seconds,
+                                const std::function<bool()>& cancelled) {
+  auto golden = run_in_child([&] { return read(path, memory_bytes); }, {memory_bytes, seconds, cancelled});
   if (!golden) return in_file(path, golden.error());
   return golden;
 }

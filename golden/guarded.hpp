@@ -9,6 +9,7 @@ namespace plumbline::golden {
 struct GuardLimits {
   double memory_bytes = kDefaultMemoryBytes;  ///< address space beyond what the process has when it forks
   double seconds = 120;                       ///< wall clock, and CPU time
+  std::function<bool()> cancelled = {};       ///< asked while waiting; true ends the call with kInterrupted
 };
 
 /// Runs `body` in a forked child and hands over what it returns. The child prints nothing, leaves no core file, dies

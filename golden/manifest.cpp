@@ -218,6 +218,14 @@ const ManifestEntry* Manifest::find(std::string_view name) const {
   return found == entries.end() ? nullptr : &*found;
 }
 
+Status check_record(const std::string& reason, const std::vector<std::string>& bugs) {
+  if (!is_one_line(reason)) return usage_error("reason", "must say in one line why the golden is made or changed");
+  for (const std::string& bug : bugs)
+    if (!is_slug(bug))
+      return usage_error("bug", "got '" + printable(bug) + "', allowed: a slug of a-z, 0-9 and dashes");
+  return {};
+}
+
 Result<Manifest> load_manifest(const std::string& folder) {
   const std::string path = manifest_path(folder);
   struct stat status {};
@@ -247,7 +255,7 @@ Status save_manifest(const std::string& folder, const Manifest& manifest) {
 Status update_entry(Manifest& manifest, const std::string& folder, const std::string& name,
                     const std::string& case_text, const std::vector<std::string>& bugs, const std::string& date,
                     const std::string& reason) {
-  if (!is_one_line(reason)) return usage_error("reason", "must say in one line why the golden is made or changed");
+  if (auto s = check_record(reason, bugs); !s) return s;
   if (!is_plain_name(name))
     return usage_error("name", "'" + printable(name) + "' is not the name of a file in the folder");
   const auto checksum = checksum_file(folder + "/" + name);

@@ -36,6 +36,9 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
+/// Whether a reason and bugs can be recorded: one line of text, slugs. Usage errors.
+contract::Status check_record(const std::string& reason, const std::vector<std::string>& bugs);
+
 /// Reads `<folder>/manifest.json`, strictly: schema and version, unknown or missing keys, types, names that leave the
 /// folder, malformed checksums and dates, entries that repeat or whose history does not end with their checksum.
 /// Errors are kFile and name entry and key. An absent manifest is an error here; `make` starts from an empty one.

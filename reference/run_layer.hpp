@@ -71,7 +71,7 @@ contract::Result<contract::BasicResults<typename Policy::Scalar>> run_layer(
     if (!body.run()) return Error{ErrorCode::kInterrupted, "stopped before the layer was complete", "reference"};
     return std::move(taps.results());
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kMemory, "ran out of memory; use a smaller case or sampled rows", "reference"};
+    return Error{ErrorCode::kMemory, "ran out of memory; shorten the case or choose a smaller model", "reference"};
   }
 }
 

@@ -381,6 +381,44 @@ class CliTest(unittest.TestCase):
             self.assertEqual(len(errors.strip().splitlines()), 1, errors)
             self.assertEqual(list(self.folder.iterdir()), [])
 
+    def test_what_cannot_be_done_is_refused_before_anything_is_made(self):
+        folder = self.folder / "goldens"
+        make = ["golden", "make", "swa", "--out", folder]
+        for reason in ("a\nb", "   "):
+            self.refused(2, "reason", *make, "--manifest", "--reason", reason)
+        self.refused(2, "slug", *make, "--manifest", "--reason", "why", "--bug", "x y")
+        self.refused(2, "--manifest", *make, "--reason", "why")
+        self.refused(2, "--manifest", *make, "--bug", "slug")
+        self.refused(2, "is given twice", "golden", "make", "swa", "swa", "--out", folder)
+        self.refused(4, "make this folder first", "golden", "make", "swa", "--out", self.folder / "a" / "b")
+        for command in (["verify", "swa"], ["golden", "verify", ORACLE]):
+            self.refused(4, "there is no folder", *command, "--json", self.folder / "a" / "r.json")
+            self.refused(4, "is a folder", *command, "--json", self.folder)
+            self.refused(2, "--json", *command, "--json", "")
+            self.refused(2, "--max-memory", *command, "--max-memory", "")
+        self.refused(2, "--out", "golden", "make", "swa", "--out", "")
+        self.refused(2, "--max-memory", "verify", "swa", "--max-memory", "99999999999999999999G")
+        self.assertEqual(list(self.folder.iterdir()), [])
+        done = run("golden", "make", "swa|csa", "--out", folder, "--manifest", "--reason", "first set")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(list(folder.iterdir())), 3)
+
+    def test_datasets_without_elements_are_no_passes(self):
+        for stage in ("topk", "index_scores"):
+            done = run("verify", "swa", "--stage", stage)
+            self.assertEqual(done.returncode, 3, (stage, done.stdout))
+
+    def test_a_window_longer_than_the_batch_needs_no_memory(self):
+        done = run("verify", "csa,window=2147483648,seq=1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_file_size_limit_is_an_error(self):
+        done = subprocess.run(f"ulimit -f 10; {shlex.quote(str(PROGRAM))} golden make csa --out c.h5", shell=True, cwd=self.folder,
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("File too large", done.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
     # documentation
 
     def test_examples_of_every_help_work(self):

@@ -3,6 +3,14 @@
 
 namespace plumbline::tools {
 
+/// For options whose value may not be empty.
+inline CLI::Validator not_empty() {
+  return {[](std::string& text) {
+            return text.empty() ? std::string("got an empty text, allowed: a value") : std::string();
+          },
+          ""};
+}
+
 // Each adds one subcommand to the program. A subcommand's callback stores the process exit code in `exit_code`
 // (contract::exit_code of what happened; 0 when all that was asked holds).
 void add_verify_command(CLI::App& app, int& exit_code);

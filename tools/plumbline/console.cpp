@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -100,6 +103,19 @@ void ProgressBar::clear() {
   drawn_ = false;
 }
 
+contract::Status may_write(const std::string& option, const std::string& path) {
+  if (path.empty()) return {};
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    return contract::file_error(path, "is a folder; " + option + " takes the name of a file");
+  const std::filesystem::path folder = std::filesystem::absolute(path, error).parent_path();
+  if (!std::filesystem::is_directory(folder, error))
+    return contract::file_error(path, "cannot be written: there is no folder " + folder.string());
+  if (::access(folder.c_str(), W_OK) != 0)
+    return contract::file_error(path, "cannot be written in its folder: " + std::string(std::strerror(errno)));
+  return {};
+}
+
 std::string human_bytes(double bytes) {
   const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   int unit = 0;
@@ -116,7 +132,7 @@ contract::Result<double> parse_bytes(std::string_view text) {
       {"", 1},         {"b", 1},      {"k", 1024.0},   {"kib", 1024.0}, {"m", 0x1p20},
       {"mib", 0x1p20}, {"g", 0x1p30}, {"gib", 0x1p30}, {"t", 0x1p40},   {"tib", 0x1p40}};
   for (const auto& [name, factor] : units)
-    if (error == std::errc() && unit == name && value > 0) return value * factor;
+    if (error == std::errc() && unit == name && value > 0 && value * factor < 0x1p63) return value * factor;
   return contract::usage_error("--max-memory",
                                "got '" + std::string(text) + "', allowed: a number > 0 with K, M, G or T, as in 8G");
 }

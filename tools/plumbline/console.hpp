@@ -43,6 +43,10 @@ class ProgressBar {
   bool drawn_ = false;
 };
 
+/// OK where a file could be written: in a folder that exists and can be written, not itself a folder; checked before
+/// long work. `path` may be empty. kFile otherwise.
+contract::Status may_write(const std::string& option, const std::string& path);
+
 /// "1.4 GiB".
 std::string human_bytes(double bytes);
 

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "golden/golden_file.hpp"
 #include "golden/manifest.hpp"
+#include "golden/text.hpp"
 #include "tools/plumbline/commands.hpp"
 #include "tools/plumbline/console.hpp"
 #include "tools/plumbline/interrupt.hpp"
@@ -71,11 +73,27 @@ Status may_make(const Case& item, const fs::path& path, bool replace, double max
   return fits_memory(item, *find_implementation("reference"), max_memory_bytes);
 }
 
+/// The folder of --out; made if it is missing in a folder that exists.
+Status make_folder(const fs::path& folder) {
+  std::error_code error;
+  if (folder.empty() || fs::is_directory(folder, error)) return {};
+  if (fs::exists(folder, error))
+    return file_error(folder.string(), "is not a folder; --out takes a folder, or a file ending in .h5");
+  const fs::path parent = fs::absolute(folder).parent_path();
+  if (!fs::is_directory(parent, error)) return file_error(parent.string(), "is not there; make this folder first");
+  if (!fs::create_directory(folder, error)) return file_error(folder.string(), "cannot be made: " + error.message());
+  return {};
+}
+
 int make(const GoldenOptions& options) {
   auto cases = parse_all(options.items);
   if (!cases) return report_error(cases.error());
-  if (options.manifest && options.reason.find_first_not_of(" \t") == std::string::npos)
-    return report_error(usage_error("--reason", "goldens in a manifest change with a reason; say why in one line"));
+  if (!options.manifest && (!options.reason.empty() || !options.bugs.empty()))
+    return report_error(
+        usage_error("--manifest", "--reason and --bug are recorded in a manifest; give --manifest too"));
+  if (options.manifest)
+    if (auto status = golden::check_record(options.reason, options.bugs); !status)
+      return report_error({status.error().code, status.error().message, "--" + status.error().where});
   const bool single = options.out.ends_with(".h5");
   if (single && cases->size() != 1)
     return report_error(
@@ -84,9 +102,15 @@ int make(const GoldenOptions& options) {
   const auto path_for = [&](const Case& item) { return single ? fs::path(options.out) : folder / file_name_for(item); };
   auto limit = memory_limit(options.max_memory);
   if (!limit) return report_error(limit.error());
+  std::set<std::string> paths;
+  for (const Case& item : *cases)
+    if (!paths.insert(path_for(item).string()).second)
+      return report_error(usage_error(print(item), "is given twice; each case makes one file"));
   for (const Case& item : *cases)
     if (auto status = may_make(item, path_for(item), options.replace, *limit); !status)
       return report_error(status.error());
+  if (auto status = single ? may_write("--out", options.out) : make_folder(folder); !status)
+    return report_error(status.error());
   golden::Manifest manifest;
   const std::string folder_text = folder.empty() ? "." : folder.string();
   if (options.manifest && fs::exists(folder / golden::kManifestName)) {
@@ -145,6 +169,7 @@ int check_manifests(const std::vector<std::string>& paths) {
 }
 
 int verify(const GoldenOptions& options) {
+  if (auto status = may_write("--json", options.json); !status) return report_error(status.error());
   std::vector<CaseVerdict> verdicts;
   RunOptions run;
   run.cancelled = interrupted;
@@ -167,9 +192,9 @@ int verify(const GoldenOptions& options) {
   TextTable table({"file", ">datasets", ">absent", ">worst share", "worst dataset", "verdict"});
   for (const CaseVerdict& v : verdicts) {
     const compare::DatasetVerdict* worst = v.worst();
-    table.add({v.case_text.substr(5), fmt::format("{}", v.compared()), fmt::format("{}", v.absent.size()),
-               worst ? fmt::format("{:.3g}", worst->share()) : "", worst ? worst->id.path() : "",
-               coloured(word_for(v.outcome))});
+    table.add({golden::printable(v.case_text.substr(5)), fmt::format("{}", v.compared()),
+               fmt::format("{}", v.absent.size()), worst ? fmt::format("{:.3g}", worst->share()) : "",
+               worst ? worst->id.path() : "", coloured(word_for(v.outcome))});
   }
   fmt::print("{}", table.plain());
   for (const CaseVerdict& v : verdicts) {
@@ -200,9 +225,9 @@ std::string problem_difference(const Problem& a, const Problem& b) {
 }
 
 int diff(const GoldenOptions& options) {
-  auto left = golden::read_guarded(options.left);
+  auto left = golden::read_guarded(options.left, golden::kDefaultMemoryBytes, golden::kDefaultSeconds, interrupted);
   if (!left) return report_error(left.error());
-  auto right = golden::read_guarded(options.right);
+  auto right = golden::read_guarded(options.right, golden::kDefaultMemoryBytes, golden::kDefaultSeconds, interrupted);
   if (!right) return report_error(right.error());
   if (const std::string part = problem_difference(left->problem, right->problem); !part.empty()) {
     return report_error(usage_error(options.right, "states another problem than " + options.left + " (they differ in " +
@@ -262,10 +287,12 @@ std::string field_text(const LayerConfig& config, const ConfigField& field) {
 }
 
 int show(const GoldenOptions& options) {
-  auto file = golden::read_guarded(options.items.front());
+  auto file =
+      golden::read_guarded(options.items.front(), golden::kDefaultMemoryBytes, golden::kDefaultSeconds, interrupted);
   if (!file) return report_error(file.error());
   const Problem& problem = file->problem;
-  fmt::print("case      {}\nproducer  {}\nformat    {}\n\n", file->case_text, file->producer, file->format_version);
+  fmt::print("case      {}\nproducer  {}\nformat    {}\n\n", golden::printable(file->case_text),
+             golden::printable(file->producer), file->format_version);
   TextTable config({"config", ">value", "meaning"});
   for (const ConfigField& field : kConfigFields)
     config.add({std::string(field.name), field_text(problem.config, field), std::string(field.meaning)});
@@ -296,14 +323,18 @@ void add_golden_command(CLI::App& app, int& exit_code) {
 
   CLI::App* make_command = command->add_subcommand("make", "Run the reference on cases and write golden files");
   make_command->add_option("case", options->items, "Case strings (sweeps allowed)")->required();
-  make_command->add_option("--out", options->out, "Folder, or a file ending in .h5 for one case")->required();
+  make_command->add_option("--out", options->out, "Folder, or a file ending in .h5 for one case")
+      ->required()
+      ->check(not_empty());
   make_command->add_flag("--manifest", options->manifest, "Record the files in the folder's manifest.json");
   make_command->add_option("--reason", options->reason,
                            "Why the goldens are made or changed; required with --manifest");
   make_command->add_option("--bug", options->bugs, "Slug of a bug the files are for; may be given again");
   make_command->add_flag("--replace", options->replace, "Change files that exist");
-  make_command->add_option("--max-memory", options->max_memory,
-                           "Refuse cases that need more, as in 8G; default: 80 % of what is available");
+  make_command
+      ->add_option("--max-memory", options->max_memory,
+                   "Refuse cases that need more, as in 8G; default: 80 % of what is available")
+      ->check(not_empty());
   make_command->footer(
       "Examples:\n  plumbline golden make csa --out csa.h5\n  plumbline golden make 'swa|csa|hca' --out goldens "
       "--manifest --reason 'first set'");
@@ -312,9 +343,12 @@ void add_golden_command(CLI::App& app, int& exit_code) {
   CLI::App* verify_command =
       command->add_subcommand("verify", "Run the reference on the problem a file states and compare all it holds");
   verify_command->add_option("file", options->items, "Golden files")->required();
-  verify_command->add_option("--json", options->json, "Write a JSON report (docs/report-schema.md)");
-  verify_command->add_option("--max-memory", options->max_memory,
-                             "Refuse files that need more, as in 8G; default: 80 % of what is available");
+  verify_command->add_option("--json", options->json, "Write a JSON report (docs/report-schema.md)")
+      ->check(not_empty());
+  verify_command
+      ->add_option("--max-memory", options->max_memory,
+                   "Refuse files that need more, as in 8G; default: 80 % of what is available")
+      ->check(not_empty());
   verify_command->footer("Examples:\n  plumbline golden verify csa.h5");
   verify_command->callback([options, &exit_code] { exit_code = verify(*options); });
 

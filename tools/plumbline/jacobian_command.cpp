@@ -58,7 +58,7 @@ void add_jacobian_command(CLI::App& app, int& exit_code) {
       "jacobian", "Dense Jacobian of a map or stage on a tiny case, against its vjp and differences");
   command->add_option("stage", options->name, "A map or stage (plumbline list jacobians)")->required();
   command->add_option("case", options->item, "Case it is taken on; default csa");
-  command->add_option("--csv", options->csv, "Write the matrices as comma-separated values");
+  command->add_option("--csv", options->csv, "Write the matrices as comma-separated values")->check(not_empty());
   command->footer("Examples:\n  plumbline jacobian compressed_kv\n  plumbline jacobian pooling 'hca,ratio=8,seq=37'");
   command->callback([options, &exit_code] { exit_code = jacobian(*options); });
 }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -19,6 +20,7 @@ int run(int argc, char** argv) {
   using namespace plumbline;
   reference::register_reference_implementations();
   tools::install_interrupt_handler();
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit is then an error like any other
   CLI::App app{"Plumbline: the conformance suite for DeepSeek-V4 hybrid attention", "plumbline"};
   app.set_version_flag("--version", std::string("plumbline ") + PLUMBLINE_VERSION);
   app.require_subcommand(1);

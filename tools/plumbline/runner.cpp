@@ -25,11 +25,12 @@ struct LoadedCase {
   std::optional<Results> expected;
 };
 
-Result<LoadedCase> load(const Case& item, double max_memory_bytes) {
+Result<LoadedCase> load(const Case& item, double max_memory_bytes, const std::function<bool()>& cancelled) {
   if (!item.file.empty()) {
     // While a file is read, this process and the one that reads it for us both hold it.
     auto file =
-        max_memory_bytes > 0 ? golden::read_guarded(item.file, max_memory_bytes / 2) : golden::read_guarded(item.file);
+        golden::read_guarded(item.file, max_memory_bytes > 0 ? max_memory_bytes / 2 : golden::kDefaultMemoryBytes,
+                             golden::kDefaultSeconds, cancelled);
     if (!file) return file.error();
     return LoadedCase{std::move(file->problem), std::move(file->results)};
   }
@@ -196,7 +197,7 @@ Status judge(const Case& item, const Implementation& implementation, const RunOp
                  implementation.name()};
   if (item.file.empty())
     if (auto status = fits_memory(item, implementation, options.max_memory_bytes); !status) return status;
-  auto loaded = load(item, options.max_memory_bytes);
+  auto loaded = load(item, options.max_memory_bytes, options.cancelled);
   if (!loaded) return loaded.error();
   const Problem& problem = loaded->problem;
   if (auto status = implementation.supports(problem.config, problem.packing); !status) return status;

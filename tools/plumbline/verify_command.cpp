@@ -181,6 +181,7 @@ std::vector<CaseVerdict> run_jobs(const std::vector<Job>& jobs, const VerifyOpti
 }
 
 int verify(const VerifyOptions& options) {
+  if (auto status = may_write("--json", options.json); !status) return report_error(status.error());
   auto jobs = collect_jobs(options);
   if (!jobs) return report_error(jobs.error());
   auto only = collect_stages(options);
@@ -234,9 +235,11 @@ void add_verify_command(CLI::App& app, int& exit_code) {
   command->add_flag("--dry-run", options->dry_run, "List cases with their memory estimate, run nothing");
   command->add_option("--repeat", options->repeat, "Run each case n times and demand equal bits")
       ->check(CLI::Range(1, 1000));
-  command->add_option("--json", options->json, "Write a JSON report (docs/report-schema.md)");
-  command->add_option("--max-memory", options->max_memory,
-                      "Refuse cases that need more, as in 8G; default: 80 % of what is available");
+  command->add_option("--json", options->json, "Write a JSON report (docs/report-schema.md)")->check(not_empty());
+  command
+      ->add_option("--max-memory", options->max_memory,
+                   "Refuse cases that need more, as in 8G; default: 80 % of what is available")
+      ->check(not_empty());
   command->add_flag("-q,--quiet", options->quiet, "Print failures and the summary only");
   command->add_flag("-v,--verbose", options->verbose, "Print each case's command before it runs");
   command->footer(
