@@ -287,7 +287,10 @@ Result<double> estimate_memory_bytes(const Case& item, const Implementation& imp
   const Packing packing = make_packing(item);
   const double own = implementation.memory_bytes(item.config, packing, request);
   const double truth = truth_for(implementation)->memory_bytes(item.config, packing, request);
-  return std::max(own + results_bytes(item.config, packing, request), truth);
+  const double results = results_bytes(item.config, packing, request);
+  // The judge holds truth, values and budgets, isolated and chained, of a member and of the candidate.
+  if (implementation.profile() != "fp64") return std::max(own, truth) + 8 * results;
+  return std::max(own + results, truth);
 }
 
 Status fits_memory(const Case& item, const Implementation& implementation, double max_memory_bytes) {
