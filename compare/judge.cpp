@@ -221,8 +221,8 @@ double judge_chained(DatasetId id, const std::vector<bool>& rows, const Tensor& 
                      const Tensor& budget, const Kappa& kappa, NumberFormat stored) {
   const Deviation d = measure_deviation(rows, truth, got, budget);
   if (d.pattern_errors > 0) return kInfinity;
-  if (is_behind_relu(id)) return d.largest / kChainedSlack;
   if (!kappa.usable()) return 0;
+  if (is_behind_relu(id)) return d.largest / (kChainedSlack * std::max(1.0, kExtremeFactor * kappa.largest));
   return std::max(ensemble_share(rows, truth, got, budget, kappa, stored).value,
                   group_share(rows, truth, got, budget, kappa, stored).value) /
          kChainedSlack;
