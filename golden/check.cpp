@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "golden/message.hpp"
 #include "reference/contract/specified.hpp"
 
 namespace plumbline::golden {
@@ -36,11 +37,6 @@ bool legal_infinity(DatasetId id, const Problem& problem, Index row, Index colum
   return id == DatasetId::forward(StageId::kAttnLse);
 }
 
-std::string place(Index row, Index column, bool scalar) {
-  if (scalar) return "its only value";
-  return "row " + std::to_string(row) + ", element " + std::to_string(column);
-}
-
 Status check_finite(DatasetId id, const Tensor& tensor, const Problem& problem) {
   const bool scalar = tensor.rank() == 0;
   const Index rows = scalar ? 1 : tensor.shape()[0];
@@ -53,13 +49,10 @@ Status check_finite(DatasetId id, const Tensor& tensor, const Problem& problem) 
       if (std::isfinite(value)) continue;
       if (std::isinf(value) && legal_infinity(id, problem, row, column, value)) continue;
       if (!specified[static_cast<std::size_t>(row)]) break;
-      return Error{ErrorCode::kNonFinite,
-                   std::string("holds ") +
-                       (std::isnan(value) ? "NaN"
-                        : value > 0       ? "Inf"
-                                          : "-Inf") +
-                       " at " + place(row, column, scalar) + "; a golden file may not, there",
-                   id.path()};
+      return Error{
+          ErrorCode::kNonFinite,
+          "holds " + number_text(value) + " at " + place_text(row, column, scalar) + "; a golden file may not, there",
+          id.path()};
     }
   }
   return {};

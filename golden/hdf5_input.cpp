@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "golden/message.hpp"
 #include "golden/text.hpp"
 
 namespace plumbline::golden {
@@ -59,29 +60,10 @@ std::string describe_type(hid_t type) {
 
 /// "float32, need float64"
 std::string got_need(hid_t type, std::string_view want) {
-  const std::string got = describe_type(type);
-  // Same class and size, but an offset, a precision or an exponent of its own.
-  return got + (got == want ? " of a bit layout of its own" : "") + ", need " + std::string(want);
-}
-
-struct ElementType {
-  std::string_view name;
-  hid_t little_endian, big_endian, native;
-  std::uint64_t bytes;
-};
-
-ElementType element_type(Element element) {
-  switch (element) {
-    case Element::kFloat64: return {"float64", H5T_IEEE_F64LE, H5T_IEEE_F64BE, H5T_NATIVE_DOUBLE, 8};
-    case Element::kInt64: return {"int64", H5T_STD_I64LE, H5T_STD_I64BE, H5T_NATIVE_INT64, 8};
-    case Element::kUint8: return {"uint8", H5T_STD_U8LE, H5T_STD_U8BE, H5T_NATIVE_UINT8, 1};
-  }
-  return {};
-}
-
-/// Either byte order is the same number.
-bool same_type(hid_t type, const ElementType& want) {
-  return H5Tequal(type, want.little_endian) > 0 || H5Tequal(type, want.big_endian) > 0;
+  const H5T_class_t kind = H5Tget_class(type);
+  // The class and size of an element, but an offset, a precision or an exponent of its own.
+  const bool odd = (kind == H5T_INTEGER || kind == H5T_FLOAT) && !find_element(type);
+  return describe_type(type) + (odd ? " of a bit layout of its own" : "") + ", need " + std::string(want);
 }
 
 /// The enumeration that h5py writes for a boolean: int8 with FALSE = 0 and TRUE = 1.
@@ -118,8 +100,8 @@ template <typename Value>
 Result<Value> read_number_attribute(hid_t object, std::string_view where, std::string_view name, Element element) {
   auto attribute = open_attribute(object, where, name);
   if (!attribute) return attribute.error();
-  const ElementType want = element_type(element);
-  if (!same_type(attribute->type.id(), want)) return wrong_type(*attribute, want.name);
+  const ElementType& want = element_type(element);
+  if (find_element(attribute->type.id()) != element) return wrong_type(*attribute, want.name);
   Value value{};
   if (H5Aread(attribute->handle.id(), want.native, &value) < 0) return damaged(attribute->where, "cannot be read");
   return value;
@@ -256,15 +238,15 @@ Status read_extents(InputDataset& dataset) {
 
 }  // namespace
 
-Result<InputFile> open_input(const std::string& path) {
+Result<InputFile> open_input(const std::string& path, std::string_view kind) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {
     if (errno == ENOENT) return file_error(path, "no such file");
     return file_error(path, std::string("cannot be opened: ") + std::strerror(errno));
   }
-  if (S_ISDIR(status.st_mode)) return file_error(path, "is a folder, need a golden file");
+  if (S_ISDIR(status.st_mode)) return file_error(path, "is a folder, need a " + std::string(kind));
   if (!S_ISREG(status.st_mode)) return file_error(path, "is not a regular file");
-  if (status.st_size == 0) return file_error(path, "is empty, need a golden file");
+  if (status.st_size == 0) return file_error(path, "is empty, need a " + std::string(kind));
 
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   bool ready = access.valid() && H5Pset_fapl_sec2(access.id()) >= 0;
@@ -357,22 +339,27 @@ Result<std::string> read_text_attribute(hid_t object, std::string_view where, st
   return text;
 }
 
-Result<InputDataset> open_dataset(const InputFile& file, hid_t parent, const Member& member, Element element) {
+DatasetRules exactly(Element element) { return {{element}, std::string(element_type(element).name), {}}; }
+
+Result<InputDataset> open_dataset(const InputFile& file, hid_t parent, const Member& member,
+                                  const DatasetRules& rules) {
   auto handle = open_member(parent, member, H5I_DATASET, "dataset");
   if (!handle) return handle.error();
   InputDataset dataset;
   dataset.handle = std::move(*handle);
   dataset.where = member.where;
-  dataset.element = element;
   const auto attributes = list_attributes(dataset.handle.id(), member.where);
   if (!attributes) return attributes.error();
-  if (!attributes->empty())
-    return file_error(member.where,
-                      "unknown attribute '" + printable(attributes->front()) + "'; datasets of version 1 have none");
+  for (const std::string& name : *attributes)
+    if (std::find(rules.attributes.begin(), rules.attributes.end(), name) == rules.attributes.end())
+      return file_error(member.where, "unknown attribute '" + printable(name) + "'; it may have " +
+                                          (rules.attributes.empty() ? "none" : listed(rules.attributes)));
   const Handle type(H5Dget_type(dataset.handle.id()), H5Tclose);
   if (!type.valid()) return damaged(member.where, "has an unreadable type");
-  const ElementType want = element_type(element);
-  if (!same_type(type.id(), want)) return file_error(member.where, "has dtype " + got_need(type.id(), want.name));
+  const auto element = find_element(type.id());
+  if (!element || std::find(rules.elements.begin(), rules.elements.end(), *element) == rules.elements.end())
+    return file_error(member.where, "has dtype " + got_need(type.id(), rules.named));
+  dataset.element = *element;
   if (auto s = read_extents(dataset); !s) return s.error();
   if (auto s = check_storage(file, dataset); !s) return s.error();
   return dataset;

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "golden/hdf5_element.hpp"
 #include "golden/hdf5_handle.hpp"
 #include "reference/contract/result.hpp"
 #include "reference/contract/tensor.hpp"
@@ -19,8 +20,9 @@ struct InputFile {
   std::uint64_t size_bytes = 0;
 };
 
-/// Opens for reading. Errors (kFile): absent, not a regular file, empty, not HDF5, truncated or damaged.
-contract::Result<InputFile> open_input(const std::string& path);
+/// Opens for reading; `kind` is what messages call the file that is needed. Errors (kFile): absent, not a regular file,
+/// empty, not HDF5, truncated or damaged.
+contract::Result<InputFile> open_input(const std::string& path, std::string_view kind = "golden file");
 
 /// A member of a group, and where it is for messages ("weights/wq_a").
 struct Member {
@@ -48,7 +50,15 @@ contract::Result<double> read_real_attribute(hid_t object, std::string_view wher
 contract::Result<bool> read_bool_attribute(hid_t object, std::string_view where, std::string_view name);
 contract::Result<std::string> read_text_attribute(hid_t object, std::string_view where, std::string_view name);
 
-enum class Element : unsigned char { kFloat64, kInt64, kUint8 };
+/// What a dataset may be.
+struct DatasetRules {
+  std::vector<Element> elements;             ///< types it may be stored as
+  std::string named;                         ///< these as a message calls them: "float64 or float32"
+  std::vector<std::string_view> attributes;  ///< it may have
+};
+
+/// One type and no attributes, which is what datasets of goldens are.
+DatasetRules exactly(Element element);
 
 /// A dataset whose header was checked and whose values were not read yet.
 struct InputDataset {
@@ -59,11 +69,12 @@ struct InputDataset {
   std::uint64_t bytes = 0;  ///< of its values in memory
 };
 
-/// Opens a dataset and checks its type, that its values are stored in this file with no filters but shuffle, gzip and
-/// fletcher32, and that its stored bytes can hold the extents it declares.
-contract::Result<InputDataset> open_dataset(const InputFile& file, hid_t parent, const Member& member, Element element);
+/// Opens a dataset and checks its type and attributes, that its values are stored in this file with no filters but
+/// shuffle, gzip and fletcher32, and that its stored bytes can hold the extents it declares.
+contract::Result<InputDataset> open_dataset(const InputFile& file, hid_t parent, const Member& member,
+                                            const DatasetRules& rules);
 
-/// Reads all values into `values`, which has room for `dataset.bytes`.
+/// Reads all values, as its element in this machine's byte order, into `values`, which has room for `dataset.bytes`.
 contract::Status read_values(const InputDataset& dataset, void* values);
 
 }  // namespace plumbline::golden

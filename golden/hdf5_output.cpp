@@ -20,20 +20,6 @@ constexpr unsigned kCompactMembers = 128;
 // Chunk index nodes are small, as most datasets have one chunk or few.
 constexpr unsigned kChunkIndexRank = 4;
 
-struct ElementType {
-  hid_t file, memory;
-  Index bytes;
-};
-
-ElementType element_type(Element element) {
-  switch (element) {
-    case Element::kFloat64: return {H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 8};
-    case Element::kInt64: return {H5T_STD_I64LE, H5T_NATIVE_INT64, 8};
-    case Element::kUint8: return {H5T_STD_U8LE, H5T_NATIVE_UINT8, 1};
-  }
-  return {};
-}
-
 /// Halves the outermost axes until a chunk has at most kChunkBytes.
 std::vector<hsize_t> chunk_of(const Shape& shape, Index element_bytes) {
   std::vector<hsize_t> chunk(shape.begin(), shape.end());
@@ -124,12 +110,13 @@ void OutputFile::write_attribute(hid_t object, std::string_view name, std::strin
   attribute(object, name, type.id(), type.id(), &bytes);
 }
 
-void OutputFile::write_dataset(hid_t parent, std::string_view name, Element element, const Shape& shape,
-                               const void* values) {
+Handle OutputFile::write_dataset(hid_t parent, std::string_view name, Element element, const Shape& shape,
+                                 const void* values) {
   stopped_ = stopped_ || (cancelled_ && cancelled_());
   ok_ = ok_ && !stopped_;
-  if (!ok_) return;
-  const ElementType type = element_type(element);
+  if (!ok_) return {};
+  const ElementType& type = element_type(element);
+  const auto element_bytes = static_cast<Index>(type.bytes);
   const std::vector<hsize_t> extents(shape.begin(), shape.end());
   const Index count = contract::element_count(shape);
   const Handle space(shape.empty() ? H5Screate(H5S_SCALAR)
@@ -137,17 +124,18 @@ void OutputFile::write_dataset(hid_t parent, std::string_view name, Element elem
                      H5Sclose);
   const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   check(space.valid() && creation.valid() && H5Pset_obj_track_times(creation.id(), false) >= 0);
-  if (ok_ && count * type.bytes > kPlainBytes) {
-    const std::vector<hsize_t> chunk = chunk_of(shape, type.bytes);
+  if (ok_ && count * element_bytes > kPlainBytes) {
+    const std::vector<hsize_t> chunk = chunk_of(shape, element_bytes);
     check(H5Pset_chunk(creation.id(), static_cast<int>(chunk.size()), chunk.data()) >= 0 &&
           H5Pset_shuffle(creation.id()) >= 0 && H5Pset_deflate(creation.id(), kDeflateLevel) >= 0);
   }
-  if (!ok_) return;
-  const Handle dataset(
-      H5Dcreate2(parent, std::string(name).c_str(), type.file, space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
-      H5Dclose);
+  if (!ok_) return {};
+  Handle dataset(H5Dcreate2(parent, std::string(name).c_str(), type.little_endian, space.id(), H5P_DEFAULT,
+                            creation.id(), H5P_DEFAULT),
+                 H5Dclose);
   check(dataset.valid() &&
-        (count == 0 || H5Dwrite(dataset.id(), type.memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0));
+        (count == 0 || H5Dwrite(dataset.id(), type.native, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0));
+  return dataset;
 }
 
 Result<std::vector<std::byte>> OutputFile::finish() {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "golden/hdf5_element.hpp"
 #include "golden/hdf5_handle.hpp"
-#include "golden/hdf5_input.hpp"
 #include "reference/contract/result.hpp"
 #include "reference/contract/tensor.hpp"
 
@@ -30,8 +30,9 @@ class OutputFile {
   void write_attribute(hid_t object, std::string_view name, double value);
   void write_attribute(hid_t object, std::string_view name, bool value);
   void write_attribute(hid_t object, std::string_view name, std::string_view text);
-  void write_dataset(hid_t parent, std::string_view name, Element element, const contract::Shape& shape,
-                     const void* values);
+  /// Returns the dataset, still open, for attributes of its own.
+  Handle write_dataset(hid_t parent, std::string_view name, Element element, const contract::Shape& shape,
+                       const void* values);
 
   /// The bytes of the whole file. Nothing can be written afterwards. Errors: kInterrupted when cancelled, else kFile.
   contract::Result<std::vector<std::byte>> finish();

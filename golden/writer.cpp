@@ -1,13 +1,9 @@
-#include <array>
-#include <new>
 #include <vector>
 
-#include "golden/atomic_file.hpp"
 #include "golden/check.hpp"
 #include "golden/golden_file.hpp"
-#include "golden/hdf5_output.hpp"
 #include "golden/layout.hpp"
-#include "golden/text.hpp"
+#include "golden/layout_output.hpp"
 
 namespace plumbline::golden {
 namespace {
@@ -16,7 +12,6 @@ using contract::DatasetId;
 using contract::Index;
 using contract::LayerConfig;
 using contract::Problem;
-using contract::Result;
 using contract::Shape;
 using contract::Status;
 using contract::Tensor;
@@ -55,36 +50,15 @@ void write_problem(OutputFile& file, const Problem& problem) {
       write_tensor(file, weights.id(), weight.name, problem.weight(weight.id));
 }
 
-void write_result(OutputFile& file, hid_t group, DatasetId id, const Tensor& tensor) {
-  const std::string path = id.path();
-  const std::string name = path.substr(path.rfind('/') + 1);
+void write_result(OutputFile& file, hid_t group, std::string_view name, DatasetId id, const Tensor& tensor) {
   if (!stored_as_int64(id)) return write_tensor(file, group, name, tensor);
   const std::vector<Index> selection(tensor.values().begin(), tensor.values().end());
   file.write_dataset(group, name, Element::kInt64, tensor.shape(), selection.data());
 }
 
-/// Writes the results whose path starts with `folder`, into a group that exists only if there are any.
-void write_results(OutputFile& file, hid_t parent, std::string_view name, const std::string& folder,
-                   const contract::Results& results) {
-  Handle group;
-  for (std::size_t i = 0; i < DatasetId::kCount; ++i) {
-    const DatasetId id = DatasetId::from_index(i);
-    if (!results.has(id) || !id.path().starts_with(folder)) continue;
-    if (!group.valid()) group = file.create_group(parent, name);
-    write_result(file, group.id(), id, results.at(id));
-  }
-}
-
-bool any_gradient(const contract::Results& results) {
-  for (std::size_t i = 0; i < DatasetId::kCount; ++i)
-    if (results.has(DatasetId::from_index(i)) && DatasetId::from_index(i).is_gradient()) return true;
-  return false;
-}
-
 Status check_texts(const GoldenFile& golden) {
-  for (auto [name, text] : {std::pair{"case", &golden.case_text}, {"producer", &golden.producer}})
-    if (!is_utf8(*text) || text->find('\0') != std::string::npos)
-      return contract::usage_error(name, "is not valid UTF-8 text: '" + printable(*text) + "'");
+  if (auto s = check_text("case", golden.case_text); !s) return s;
+  if (auto s = check_text("producer", golden.producer); !s) return s;
   if (golden.format_version != kFormatVersion)
     return contract::usage_error("format_version", "got " + std::to_string(golden.format_version) + ", can write " +
                                                        std::to_string(kFormatVersion));
@@ -98,12 +72,9 @@ void write_all(OutputFile& file, const GoldenFile& golden) {
   file.write_attribute(file.root(), "producer", golden.producer);
   write_config(file, golden.problem.config);
   write_problem(file, golden.problem);
-  write_results(file, file.root(), "forward", "forward/", golden.results);
-  if (!any_gradient(golden.results)) return;
-  const Handle grad = file.create_group(file.root(), "grad");
-  write_results(file, grad.id(), "inputs", "grad/inputs/", golden.results);
-  write_results(file, grad.id(), "weights", "grad/weights/", golden.results);
-  write_results(file, grad.id(), "forward", "grad/forward/", golden.results);
+  write_results(file, golden.results.available(), [&](hid_t group, std::string_view name, DatasetId id) {
+    write_result(file, group, name, id, golden.results.at(id));
+  });
 }
 
 }  // namespace
@@ -111,17 +82,7 @@ void write_all(OutputFile& file, const GoldenFile& golden) {
 Status write(const std::string& path, const GoldenFile& golden, const std::function<bool()>& cancelled) {
   if (auto s = check_texts(golden); !s) return in_file(path, s.error());
   if (auto s = check(golden); !s) return in_file(path, s.error());
-  const LibraryLock lock;
-  try {
-    OutputFile file(cancelled);
-    if (file.valid()) write_all(file, golden);
-    const auto bytes = file.finish();
-    if (!bytes) return in_file(path, bytes.error());
-    return write_file(path, *bytes);
-  } catch (const std::bad_alloc&) {
-    return contract::Error{contract::ErrorCode::kMemory,
-                           "there is not enough memory to put the file together; nothing was written", path};
-  }
+  return write_output(path, cancelled, [&](OutputFile& file) { write_all(file, golden); });
 }
 
 }  // namespace plumbline::golden

@@ -419,6 +419,96 @@ class CliTest(unittest.TestCase):
         self.assertIn("File too large", done.stderr)
         self.assertEqual(list(self.folder.iterdir()), [])
 
+    # candidates
+
+    def candidate(self, name, change=lambda file: None, dtype="f4"):
+        """A candidate file: the golden's results in another format, then changed."""
+        golden = self.folder / "golden.h5"
+        if not golden.exists():
+            run("golden", "make", "csa,seq=19", "--out", golden)
+        path = self.folder / name
+        with h5py.File(golden) as source, h5py.File(path, "w") as file:
+            file.attrs["format"], file.attrs["format_version"] = "plumbline-candidate", 1
+
+            def copy(where, item):
+                if isinstance(item, h5py.Dataset) and where.split("/")[0] in ("forward", "grad"):
+                    file.create_dataset(where, data=item[()].astype("i4" if where.endswith("topk") else dtype))
+
+            source.visititems(copy)
+            change(file)
+        return golden, path
+
+    def test_candidates_are_judged(self):
+        golden, path = self.candidate("right.h5")
+        report = self.folder / "right.json"
+        done = run("compare", "--golden", golden, "--candidate", path, "--json", report)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("prec=fp32 (from how it is stored; --prec says otherwise)", done.stdout)
+        self.check_schema(json.loads(report.read_text()))
+        self.assertEqual(run("compare", "--golden", golden, "--candidate", golden).returncode, 0)
+        done = run("compare", "--golden", golden, "--candidate", path, "--prec", "fp64", "-q")
+        self.assertEqual(done.returncode, 1, "single precision is not double precision")
+
+        def wrong(file):
+            file["forward/kv"][7, 3] += 1
+
+        golden, path = self.candidate("wrong.h5", wrong)
+        done = run("compare", "--golden", golden, "--candidate", path, "--json", report)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("> forward/kv", done.stdout)
+        self.assertIn("token 7, channel 3", done.stdout)
+        self.check_schema(json.loads(report.read_text()))
+        self.assertEqual(json.loads(report.read_text())["cases"][0]["first_wrong_stage"], "forward/kv")
+
+        def not_a_number(file):
+            file["grad/weights/wq_a"][0, 0] = float("nan")
+
+        golden, path = self.candidate("nan.h5", not_a_number)
+        done = run("compare", "--golden", golden, "--candidate", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("holds NaN where a number is expected", done.stdout)
+
+    def test_candidates_that_cannot_be_judged(self):
+        def compare(code, hint, path, *more):
+            self.refused(code, hint, "compare", "--golden", self.folder / "golden.h5", "--candidate", path, *more)
+
+        golden, path = self.candidate("good.h5")
+        compare(4, "no such file", self.folder / "absent.h5")
+        compare(4, "is a folder", self.folder)
+        (self.folder / "noise.h5").write_bytes(b"noise" * 100)
+        compare(4, "HDF5", self.folder / "noise.h5")
+        compare(2, "unknown profile 'fp31'", path, "--prec", "fp31")
+        compare(4, "readable JSON report", path, "--baseline", self.folder / "noise.h5")
+
+        def empty(file):
+            for name in list(file):
+                del file[name]
+
+        def reshaped(file):
+            del file["forward/out"]
+            file["forward/out"] = [[1.0, 2.0]]
+
+        def other_case(file):
+            file.create_group("config").attrs["window"] = 99
+
+        for name, change, code, hint in (("empty.h5", empty, 3, "nothing"), ("shape.h5", reshaped, 4, "shape"),
+                                         ("case.h5", other_case, 2, "window")):
+            compare(code, hint, self.candidate(name, change)[1])
+
+    def test_shares_that_grow_fail_against_a_baseline(self):
+        golden, path = self.candidate("right.h5")
+        report = self.folder / "old.json"
+        run("compare", "--golden", golden, "--candidate", path, "--json", report)
+        self.assertEqual(run("compare", "--golden", golden, "--candidate", path, "--baseline", report).returncode, 0)
+        data = json.loads(report.read_text())
+        for stage in data["cases"][0]["stages"]:
+            if stage["name"] == "forward/out":
+                stage["rms"] /= 100
+        report.write_text(json.dumps(data))
+        done = run("compare", "--golden", golden, "--candidate", path, "--baseline", report)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("forward/out uses", done.stdout)
+
     # documentation
 
     def test_examples_of_every_help_work(self):

@@ -27,6 +27,7 @@ int run(int argc, char** argv) {
   app.footer("Examples:\n  plumbline verify\n  plumbline list stages\n  plumbline explain exit-codes");
   int exit_code = 0;
   tools::add_verify_command(app, exit_code);
+  tools::add_compare_command(app, exit_code);
   tools::add_golden_command(app, exit_code);
   tools::add_list_command(app, exit_code);
   tools::add_explain_command(app, exit_code);
