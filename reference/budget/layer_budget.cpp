@@ -449,8 +449,8 @@ contract::Result<Budgets> run_budgets(const contract::Problem& problem, const co
       return contract::Error{contract::ErrorCode::kInterrupted, "stopped before the budgets were complete", "budgets"};
     return Budgets{std::move(ledger.budgets), std::move(ledger.values)};
   } catch (const std::bad_alloc&) {
-    return contract::Error{contract::ErrorCode::kMemory, "ran out of memory; shorten the case or choose a smaller model",
-                           "budgets"};
+    return contract::Error{contract::ErrorCode::kMemory,
+                           "ran out of memory; shorten the case or choose a smaller model", "budgets"};
   }
 }
 
