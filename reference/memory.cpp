@@ -37,8 +37,8 @@ double memory_bytes(const contract::LayerConfig& c, const contract::Packing& p, 
                2.0 * double(c.o_groups) * double(c.o_lora_rank) + 4.0 * double(c.hidden) + 3.0 * double(c.q_lora_rank));
   const double most_entries = c.compressed() ? double(p.max_groups(c.ratio)) : 0;
   const double picks = c.indexer ? std::min(double(c.index_topk), most_entries) : most_entries;
-  const double tile =
-      48 * (double(c.heads) * (std::min(double(c.window), tokens) + picks) * 3 + most_entries * (4 + double(c.heads + c.index_heads)));
+  const double tile = 48 * (double(c.heads) * (std::min(double(c.window), tokens) + picks) * 3 +
+                            most_entries * (4 + double(c.heads + c.index_heads)));
   const double converted = scalar_bytes == 8 ? 0 : problem * scalar_bytes;
   return problem * 8 + converted + (results + batch + query + tile) * scalar_bytes +
          (scalar_bytes == 8 ? 0 : results * 8);
