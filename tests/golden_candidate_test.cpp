@@ -878,12 +878,31 @@ TEST(CandidatePath, MemoryAndTimeAreLimited) {
           ": unreadable file: reading it took more than 1 s; no sound file takes that long, so have it made again");
 }
 
+TEST(CandidatePath, MemoryOfComparedAndOfStoredValuesCounts) {
+  const TemporaryFolder folder;
+  const auto code = [&](const char* keep, double memory_bytes) {
+    const std::string path = edited(folder, "csa_ties", [&](hid_t file) {
+      for (const char* name : {"config", "packing", "inputs", "weights", "grad", "forward"})
+        if (std::string_view(name) != keep) delete_link(file, name);
+      H5Gclose(H5Gcreate2(file, "forward", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+      put_zeros(file, "forward/topk", H5T_STD_I64LE, {41, 6});
+    });
+    const auto candidate = read_candidate(path, golden_of("csa_ties").problem, memory_bytes);
+    return candidate.ok() ? std::nullopt : std::optional(candidate.error().code);
+  };
+  const double topk_bytes = 41 * 6 * 8, hidden_bytes = 41 * 48 * 8;
+  EXPECT_EQ(code("", 2 * topk_bytes), std::nullopt);
+  EXPECT_EQ(code("", 2 * topk_bytes - 1), ErrorCode::kMemory);
+  EXPECT_EQ(code("inputs", hidden_bytes), std::nullopt);
+  EXPECT_EQ(code("inputs", hidden_bytes - 1), ErrorCode::kMemory);
+}
+
 TEST(CandidatePath, AProblemThatIsNoneIsRefused) {
   Problem problem = golden_of("swa_window").problem;
   problem.hidden = Tensor({1, 1});
   const auto candidate = read_candidate(oracle("swa_window"), problem);
   ASSERT_FALSE(candidate.ok());
-  EXPECT_EQ(candidate.error().code, ErrorCode::kUsage);
+  EXPECT_EQ(candidate.error().text(), "inputs/hidden: has shape [1, 1], want [20, 48]");
 }
 
 // Between the processes.
@@ -947,7 +966,7 @@ TEST(CandidateWire, WhatMakesNoSenseIsNotAnAnswer) {
   }));
   EXPECT_FALSE(accepted([](CandidateFile& c) {
     const auto absent = DatasetId::forward(StageId::kIndexQ);
-    c.results.set(absent, Tensor({20, 4, 16}));
+    c.results.set(absent, Tensor({20, 0, 0}));  // its shape without an indexer
     c.formats[absent.index()] = NumberFormat::kFp64;
   }));
   EXPECT_FALSE(accepted([](CandidateFile& c) { c.results.set(kOut, Tensor({20, 47})); }));
