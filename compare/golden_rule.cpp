@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "compare/unravel.hpp"
 #include "reference/contract/specified.hpp"
 
 namespace plumbline::compare {
@@ -14,15 +15,6 @@ using namespace contract;
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-std::vector<Index> unravel(Index element, const Shape& shape) {
-  std::vector<Index> index(shape.size());
-  for (std::size_t axis = shape.size(); axis-- > 0;) {
-    index[axis] = element % shape[axis];
-    element /= shape[axis];
-  }
-  return index;
-}
 
 std::string name_of(double value) { return std::isnan(value) ? "NaN" : value > 0 ? "Inf" : "-Inf"; }
 

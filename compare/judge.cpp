@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "compare/unravel.hpp"
 #include "reference/budget/layer_budget.hpp"
 #include "reference/contract/specified.hpp"
 #include "reference/emulate.hpp"
@@ -113,15 +114,6 @@ Result<Ensemble> measure_ensemble(const Truth& truth, const PrecisionProfile& pr
     finish(ensemble.chained[i], options.members);
   }
   return ensemble;
-}
-
-std::vector<Index> unravel(Index element, const Shape& shape) {
-  std::vector<Index> index(shape.size());
-  for (std::size_t axis = shape.size(); axis-- > 0;) {
-    index[axis] = element % shape[axis];
-    element /= shape[axis];
-  }
-  return index;
 }
 
 /// Which indices of each axis occur.

@@ -146,7 +146,8 @@ const std::vector<BudgetConstant>& budget_constants() {
       {"spread", kSpread, "of independent errors e_i, each at most: this times ||e||_2, and at most sum e_i",
        "derived: 6.9 standard deviations of uniform errors"},
       {"spread of budgets", kSpreadOfBudgets, "the same where the e_i are budgets",
-       "measured: errors stay 3 to 4 times below budgets (docs/evidence)"},
+       "measured: the rms of error / budget is at most 0.43 in any dataset, 2026-12-01, on emulated runs of every "
+       "kind, regime and profile"},
       {"angle roundings", kAngleRoundings, "of an fp32 angle t f, in units of 2^-24 |t f|",
        "derived from the operations, one ulp each"},
   };

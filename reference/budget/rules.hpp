@@ -32,8 +32,8 @@ inline constexpr Index kFewTerms = 16;
 /// standard deviation e_i / sqrt(3), so this is 6.9 of them.
 inline constexpr double kSpread = 4;
 
-/// The same where the e_i are budgets themselves, which real errors stay 3 to 4 times below. Basis: measured (ratios of
-/// errors to budgets, docs/evidence).
+/// The same where the e_i are budgets themselves, whose errors' rms is at most 0.43 of them. Basis: measured,
+/// 2026-12-01, on emulated runs of every kind, regime and profile.
 inline constexpr double kSpreadOfBudgets = 2;
 
 /// Error of a sum of n terms with roundoff u: `value` its result, `l1` and `l2` norms of the terms, `partial` the
