@@ -43,14 +43,20 @@ class CandidateReader {
  private:
   Status read_root() {
     const hid_t root = file_.handle.id();
-    if (auto s = check_root_attributes(root, {kCandidateFormatName, kFormatName}); !s) return s;
+    auto contents = read_root_attributes(root, {kCandidateFormatName, kFormatName});
+    if (!contents) return contents.error();
+    if (*contents == Contents::kSketch || *contents == Contents::kSeed)
+      return Error{ErrorCode::kNothing,
+                   "holds nothing to judge, as its contents are '" + std::string(to_string(*contents)) +
+                       "'; a candidate has datasets in forward/ or grad/",
+                   ""};
     for (auto [name, text] : {std::pair{"case", &candidate_.case_text}, {"producer", &candidate_.producer}}) {
       if (!has_attribute(root, name)) continue;
       auto value = read_text_attribute(root, "", name);
       if (!value) return value.error();
       *text = std::move(*value);
     }
-    auto groups = open_groups(root);
+    auto groups = open_groups(root, *contents);
     if (!groups) return groups.error();
     groups_ = std::move(*groups);
     return {};

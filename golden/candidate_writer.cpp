@@ -86,12 +86,12 @@ void write_result(OutputFile& file, hid_t group, std::string_view name, DatasetI
 
 void write_all(OutputFile& file, const CandidateFile& candidate) {
   file.write_attribute(file.root(), "format", kCandidateFormatName);
-  file.write_attribute(file.root(), "format_version", kFormatVersion);
+  file.write_attribute(file.root(), "format_version", kStoredVersion);
   if (!candidate.case_text.empty()) file.write_attribute(file.root(), "case", std::string_view(candidate.case_text));
   if (!candidate.producer.empty()) file.write_attribute(file.root(), "producer", std::string_view(candidate.producer));
-  write_results(file, candidate.results.available(), [&](hid_t group, std::string_view name, DatasetId id) {
-    write_result(file, group, name, id, candidate);
-  });
+  write_results(
+      file, file.root(), candidate.results.available(),
+      [&](hid_t group, std::string_view name, DatasetId id) { write_result(file, group, name, id, candidate); });
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <vector>
 
+#include "golden/generated.hpp"
 #include "golden/message.hpp"
+#include "golden/sketch_values.hpp"
 #include "reference/contract/specified.hpp"
 
 namespace plumbline::golden {
@@ -98,15 +100,58 @@ Status check_result(DatasetId id, const Tensor& tensor, const Problem& problem) 
   return check_finite(id, tensor, problem);
 }
 
+Status check_sketch(DatasetId id, const contract::Sketch& sketch, const Problem& problem) {
+  const std::string where = "sketch/" + id.path();
+  if (!id.exists(problem.config)) return file_error(where, "a layer of this kind has no such dataset");
+  const std::vector<double> values =
+      to_values(sketch, contract::sketch_shape(contract::shape_of(id.axes(), problem.config, problem.packing)));
+  if (values.empty()) return file_error(where, "has another shape than its dataset's");
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i]))
+      return Error{ErrorCode::kNonFinite,
+                   "holds " + number_text(values[i]) + " at element " + std::to_string(i) + "; a sketch may not",
+                   where};
+  return {};
+}
+
+/// Whether the file holds what its contents say, and nothing else.
+Status check_contents(const GoldenFile& golden) {
+  const auto misfit = [&](const char* what) {
+    return contract::usage_error("contents", "'" + std::string(to_string(golden.contents)) + "' has " + what);
+  };
+  const bool results = golden.results.available().any(), any = golden.available().any();
+  switch (golden.contents) {
+    case Contents::kStored:
+    case Contents::kFull:
+      if (golden.results.available() != golden.available()) return misfit("no sketches");
+      break;
+    case Contents::kSketch:
+      if (results) return misfit("no results");
+      break;
+    case Contents::kSeed:
+      if (any) return misfit("no results and no sketches");
+      break;
+  }
+  if (golden.contents != Contents::kStored && golden.fingerprints.empty()) return misfit("fingerprints");
+  return {};
+}
+
 }  // namespace
 
 Status check(const GoldenFile& golden) {
-  if (auto s = validate(golden.problem); !s) return s;
+  if (auto s = check_contents(golden); !s) return s;
+  if (golden.contents == Contents::kStored) {
+    if (auto s = validate(golden.problem); !s) return s;
+  } else if (auto s = check_generator(golden); !s) {
+    return s;
+  }
   for (std::size_t i = 0; i < DatasetId::kCount; ++i) {
     const DatasetId id = DatasetId::from_index(i);
     const Tensor* tensor = golden.results.find(id);
-    if (tensor == nullptr) continue;
-    if (auto s = check_result(id, *tensor, golden.problem); !s) return s;
+    if (tensor != nullptr)
+      if (auto s = check_result(id, *tensor, golden.problem); !s) return s;
+    if (golden.sketches[i])
+      if (auto s = check_sketch(id, *golden.sketches[i], golden.problem); !s) return s;
   }
   return {};
 }

@@ -11,6 +11,8 @@
 #include <memory>
 #include <vector>
 
+#include "reference/contract/check.hpp"
+
 namespace plumbline::golden {
 namespace {
 
@@ -31,6 +33,15 @@ std::string hexadecimal(const unsigned char* bytes, std::size_t count) {
 }
 
 }  // namespace
+
+std::string sha256_of(std::span<const std::byte> bytes) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned length = 0;
+  const bool hashed = EVP_Digest(bytes.data(), bytes.size(), digest.data(), &length, EVP_sha256(), nullptr) == 1 &&
+                      length == kSha256Bytes;
+  PLUMBLINE_CHECK(hashed, "the cryptographic library computes no SHA-256");
+  return hexadecimal(digest.data(), length);
+}
 
 Result<Checksum> checksum_file(const std::string& path) {
   struct stat status {};

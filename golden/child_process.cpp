@@ -1,6 +1,7 @@
 #include "golden/child_process.hpp"
 
 #include <fcntl.h>
+#include <omp.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -96,6 +97,8 @@ void confine_child(pid_t parent, const GuardLimits& limits) {
 [[noreturn]] void child_main(int out, pid_t parent, const std::function<bool(const ByteSink&)>& produce,
                              const GuardLimits& limits) {
   confine_child(parent, limits);
+  // The threads of the parent's OpenMP are not in this process, and it would wait for them.
+  omp_set_num_threads(1);
   const ByteSink sink = [out](std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const ssize_t count = ::write(out, bytes.data(), bytes.size());

@@ -1,6 +1,7 @@
 #include "golden/guarded.hpp"
 
 #include "golden/check.hpp"
+#include "golden/generated.hpp"
 #include "golden/wire.hpp"
 
 namespace plumbline::golden {
@@ -16,10 +17,30 @@ Result<GoldenFile> run_in_child(const std::function<Result<GoldenFile>()>& body,
   return answer;
 }
 
+namespace {
+
+/// Without inputs and weights, if its case generates these.
+Result<GoldenFile> read_layout_guarded(const std::string& path, double memory_bytes, double seconds,
+                                       const std::function<bool()>& cancelled) {
+  auto golden = run_in_child([&] { return read_layout(path, memory_bytes); }, {memory_bytes, seconds, cancelled});
+  if (!golden) return in_file(path, golden.error());
+  return golden;
+}
+
+}  // namespace
+
+Result<Contents> read_contents_guarded(const std::string& path, double memory_bytes, double seconds,
+                                       const std::function<bool()>& cancelled) {
+  auto golden = read_layout_guarded(path, memory_bytes, seconds, cancelled);
+  if (!golden) return golden.error();
+  return golden->contents;
+}
+
 Result<GoldenFile> read_guarded(const std::string& path, double memory_bytes, double seconds,
                                 const std::function<bool()>& cancelled) {
-  auto golden = run_in_child([&] { return read(path, memory_bytes); }, {memory_bytes, seconds, cancelled});
-  if (!golden) return in_file(path, golden.error());
+  auto golden = read_layout_guarded(path, memory_bytes, seconds, cancelled);
+  if (!golden) return golden;
+  if (auto s = complete(*golden, memory_bytes); !s) return in_file(path, s.error());
   return golden;
 }
 

@@ -4,13 +4,14 @@
 #include "reference/contract/dataset.hpp"
 #include "reference/contract/number_format.hpp"
 
-// Names and constants of the version-1 layout that reader and writer share.
+// Names and constants of the layout that reader and writer share.
 namespace plumbline::golden {
 
 inline constexpr std::string_view kFormatName = "plumbline-golden";
 /// What candidate files may call themselves; they have the same layout.
 inline constexpr std::string_view kCandidateFormatName = "plumbline-candidate";
-inline constexpr contract::Index kFormatVersion = 1;
+/// Files with inputs and weights in them, and files whose case generates these.
+inline constexpr contract::Index kStoredVersion = 1, kGeneratedVersion = 2;
 /// Attribute of a candidate's dataset, and the only value it has.
 inline constexpr std::string_view kStorageAttribute = "storage_dtype", kStorageBf16 = "bf16";
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "golden/checksum.hpp"
 #include "golden/layout.hpp"
 #include "golden/message.hpp"
 #include "golden/text.hpp"
@@ -36,17 +37,21 @@ Status only_attributes(hid_t object, std::string_view where, const Names& names)
 Status only_names(const std::vector<Member>& members, std::string_view group, const Names& names) {
   for (const Member& member : members)
     if (!contains(names, member.name))
-      return file_error(member.where, "unknown name in " + std::string(group) + "; version 1 has " + listed(names) +
+      return file_error(member.where, "unknown name in " + std::string(group) + ", which has " + listed(names) +
                                           did_you_mean(member.name, names));
   return {};
 }
 
-Result<std::vector<Member>> members_named(const Groups& groups, Group group, const Names& names) {
-  const std::string_view where = kGroupNames[static_cast<std::size_t>(group)];
-  auto members = list_members(groups[group].id(), where);
+/// Checks that a group has members of these names only.
+Result<std::vector<Member>> members_of(hid_t group, const std::string& where, const Names& names) {
+  auto members = list_members(group, where);
   if (members)
     if (auto s = only_names(*members, where, names); !s) return s.error();
   return members;
+}
+
+Result<std::vector<Member>> members_named(const Groups& groups, Group group, const Names& names) {
+  return members_of(groups[group].id(), std::string(kGroupNames[static_cast<std::size_t>(group)]), names);
 }
 
 Error not_of_this_layer(const std::string& where, const LayerConfig& config) {
@@ -73,13 +78,16 @@ std::vector<std::string> result_names(const std::string& where, const LayerConfi
   return names;
 }
 
-Status visit_group(hid_t group, const std::string& where, const LayerConfig& config, const ResultVisitor& visit) {
+/// `above`: what stands before the datasets' own paths, "" or "sketch/".
+Status visit_group(hid_t group, const std::string& where, const std::string& above, const LayerConfig& config,
+                   const ResultVisitor& visit) {
   auto members = list_members(group, where);
   if (!members) return members.error();
+  const std::string folder = where.substr(above.size());
   for (const Member& member : *members) {
-    const auto id = contract::find_dataset(where + "/" + member.name);
+    const auto id = contract::find_dataset(folder + "/" + member.name);
     if (!id || (id->is_gradient() && id->stage() && !info(*id->stage()).has_gradient)) {
-      const auto names = result_names(where, config);
+      const auto names = result_names(folder, config);
       return file_error(member.where, "unknown dataset" + did_you_mean(member.name, Names(names.begin(), names.end())));
     }
     if (!id->exists(config)) return not_of_this_layer(member.where, config);
@@ -88,9 +96,39 @@ Status visit_group(hid_t group, const std::string& where, const LayerConfig& con
   return {};
 }
 
+Status visit_gradients(hid_t grad, const std::string& above, const LayerConfig& config, const ResultVisitor& visit) {
+  auto members = members_of(grad, above + "grad", {"inputs", "weights", "forward"});
+  if (!members) return members.error();
+  for (const Member& member : *members) {
+    auto group = open_group(grad, member);
+    if (!group) return group.error();
+    if (auto s = only_attributes(group->id(), member.where, {}); !s) return s;
+    if (auto s = visit_group(group->id(), member.where, above, config, visit); !s) return s;
+  }
+  return {};
+}
+
+Names groups_of(Contents contents) {
+  switch (contents) {
+    case Contents::kStored: return {"config", "packing", "inputs", "weights", "forward", "grad"};
+    case Contents::kFull: return {"config", "packing", "checksums", "forward", "grad"};
+    case Contents::kSketch: return {"config", "packing", "checksums", "sketch"};
+    case Contents::kSeed: break;
+  }
+  return {"config", "packing", "checksums"};
+}
+
+Result<Contents> read_contents(hid_t root) {
+  const auto contents = read_text_attribute(root, "", "contents");
+  if (!contents) return contents.error();
+  for (const Contents known : {Contents::kFull, Contents::kSketch, Contents::kSeed})
+    if (*contents == to_string(known)) return known;
+  return file_error("root attribute 'contents'", "is '" + printable(*contents) + "', need 'full', 'sketch' or 'seed'");
+}
+
 }  // namespace
 
-Status check_root_attributes(hid_t root, const Names& formats) {
+Result<Contents> read_root_attributes(hid_t root, const Names& formats) {
   const auto format = read_text_attribute(root, "", "format");
   if (!format) return format.error();
   if (!contains(formats, *format)) {
@@ -100,29 +138,66 @@ Status check_root_attributes(hid_t root, const Names& formats) {
   }
   const auto version = read_int_attribute(root, "", "format_version");
   if (!version) return version.error();
-  if (*version != kFormatVersion)
-    return file_error(
-        "root attribute 'format_version'",
-        "is " + std::to_string(*version) + ", this program reads version " + std::to_string(kFormatVersion));
-  return only_attributes(root, "", {"format", "format_version", "case", "producer"});
+  if (*version == kStoredVersion) {
+    if (auto s = only_attributes(root, "", {"format", "format_version", "case", "producer"}); !s) return s.error();
+    return Contents::kStored;
+  }
+  if (*version != kGeneratedVersion)
+    return file_error("root attribute 'format_version'",
+                      "is " + std::to_string(*version) + ", this program reads versions " +
+                          std::to_string(kStoredVersion) + " and " + std::to_string(kGeneratedVersion));
+  if (auto s = only_attributes(root, "", {"format", "format_version", "case", "producer", "contents"}); !s)
+    return s.error();
+  return read_contents(root);
 }
 
-Result<Groups> open_groups(hid_t root) {
-  static const Names names(kGroupNames.begin(), kGroupNames.end());
+Result<Groups> open_groups(hid_t root, Contents contents) {
   auto members = list_members(root, "");
   if (!members) return members.error();
-  if (auto s = only_names(*members, "the root group", names); !s) return s.error();
+  if (auto s = only_names(*members, "the root group", groups_of(contents)); !s) return s.error();
   Groups groups;
   for (const Member& member : *members) {
     auto handle = open_group(root, member);
     if (!handle) return handle.error();
-    const auto group = static_cast<Group>(std::find(names.begin(), names.end(), member.name) - names.begin());
+    const auto group =
+        static_cast<Group>(std::find(kGroupNames.begin(), kGroupNames.end(), member.name) - kGroupNames.begin());
     // The attributes of config are its contents.
     if (group != Group::kConfig)
       if (auto s = only_attributes(handle->id(), member.where, {}); !s) return s.error();
     groups[group] = std::move(*handle);
   }
   return groups;
+}
+
+Result<Fingerprints> read_fingerprints(const Groups& groups, const LayerConfig& config) {
+  auto members = members_named(groups, Group::kChecksums, {"inputs", "weights"});
+  if (!members) return members.error();
+  Fingerprints fingerprints;
+  const auto named = named_fingerprints(fingerprints, config);
+  for (const std::string_view name : {"inputs", "weights"}) {
+    const std::string where = member_path("checksums", name);
+    const Member* member = find(*members, name);
+    if (member == nullptr) return file_error(where, "missing; files that generate their inputs have this group");
+    auto group = open_group(groups[Group::kChecksums].id(), *member);
+    if (!group) return group.error();
+    auto inside = list_members(group->id(), where);
+    if (!inside) return inside.error();
+    if (!inside->empty()) return file_error(inside->front().where, "unknown name; checksums are attributes");
+    Names names;
+    for (const NamedFingerprint& item : named)
+      if (item.group == name) names.push_back(item.name);
+    if (auto s = only_attributes(group->id(), where, names); !s) return s.error();
+    for (const NamedFingerprint& item : named) {
+      if (item.group != name) continue;
+      auto text = read_text_attribute(group->id(), where, item.name);
+      if (!text) return text.error();
+      if (!is_sha256(*text))
+        return file_error(member_path(where, item.name),
+                          "is '" + printable(*text) + "', need a SHA-256 of 64 lower-case hexadecimal digits");
+      *item.sha256 = std::move(*text);
+    }
+  }
+  return fingerprints;
 }
 
 Status check_config_names(hid_t config) {
@@ -136,7 +211,7 @@ Status check_config_names(hid_t config) {
   for (const std::string& name : *attributes)
     if (!contains(names, name))
       return file_error(member_path("config", name),
-                        "unknown attribute; version 1 has no such field" + did_you_mean(name, names));
+                        "unknown attribute; there is no such field" + did_you_mean(name, names));
   return {};
 }
 
@@ -161,15 +236,23 @@ Result<std::vector<Member>> weight_members(const Groups& groups, const LayerConf
 
 Status visit_results(const Groups& groups, const LayerConfig& config, const ResultVisitor& visit) {
   if (groups.has(Group::kForward))
-    if (auto s = visit_group(groups[Group::kForward].id(), "forward", config, visit); !s) return s;
-  if (!groups.has(Group::kGrad)) return {};
-  auto members = members_named(groups, Group::kGrad, {"inputs", "weights", "forward"});
+    if (auto s = visit_group(groups[Group::kForward].id(), "forward", "", config, visit); !s) return s;
+  return groups.has(Group::kGrad) ? visit_gradients(groups[Group::kGrad].id(), "", config, visit) : Status();
+}
+
+Status visit_sketches(const Groups& groups, const LayerConfig& config, const ResultVisitor& visit) {
+  const std::string above = "sketch/";
+  if (!groups.has(Group::kSketch)) return {};
+  auto members = members_named(groups, Group::kSketch, {"forward", "grad"});
   if (!members) return members.error();
   for (const Member& member : *members) {
-    auto group = open_group(groups[Group::kGrad].id(), member);
+    auto group = open_group(groups[Group::kSketch].id(), member);
     if (!group) return group.error();
     if (auto s = only_attributes(group->id(), member.where, {}); !s) return s;
-    if (auto s = visit_group(group->id(), member.where, config, visit); !s) return s;
+    if (auto s = member.name == "forward" ? visit_group(group->id(), member.where, above, config, visit)
+                                          : visit_gradients(group->id(), above, config, visit);
+        !s)
+      return s;
   }
   return {};
 }

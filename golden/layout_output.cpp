@@ -39,10 +39,10 @@ Status check_text(std::string_view name, const std::string& text) {
   return contract::usage_error(std::string(name), "is not valid UTF-8 text: '" + printable(text) + "'");
 }
 
-void write_results(OutputFile& file, const DatasetSet& available, const ResultWriter& write) {
-  write_folder(file, file.root(), "forward", "forward/", available, write);
+void write_results(OutputFile& file, hid_t parent, const DatasetSet& available, const ResultWriter& write) {
+  write_folder(file, parent, "forward", "forward/", available, write);
   if (!any_gradient(available)) return;
-  const Handle grad = file.create_group(file.root(), "grad");
+  const Handle grad = file.create_group(parent, "grad");
   write_folder(file, grad.id(), "inputs", "grad/inputs/", available, write);
   write_folder(file, grad.id(), "weights", "grad/weights/", available, write);
   write_folder(file, grad.id(), "forward", "grad/forward/", available, write);

@@ -4,10 +4,12 @@
 #include <utility>
 
 #include "golden/check.hpp"
+#include "golden/generated.hpp"
 #include "golden/golden_file.hpp"
 #include "golden/hdf5_input.hpp"
 #include "golden/layout.hpp"
 #include "golden/layout_input.hpp"
+#include "golden/sketch_values.hpp"
 #include "golden/text.hpp"
 
 namespace plumbline::golden {
@@ -39,8 +41,8 @@ class Reader {
   Reader(InputFile file, double memory_bytes) : file_(std::move(file)), budget_(memory_bytes) {}
 
   Result<GoldenFile> run() {
-    for (auto step : {&Reader::read_root, &Reader::read_config, &Reader::read_packing, &Reader::plan_inputs,
-                      &Reader::plan_weights, &Reader::plan_results, &Reader::read_planned})
+    for (auto step : {&Reader::read_root, &Reader::read_config, &Reader::read_packing, &Reader::plan_problem,
+                      &Reader::plan_results, &Reader::read_planned, &Reader::read_sketches})
       if (auto s = (this->*step)(); !s) return s.error();
     if (auto s = check(golden_); !s) return s.error();
     return std::move(golden_);
@@ -49,19 +51,24 @@ class Reader {
  private:
   Status read_root() {
     const hid_t root = file_.handle.id();
-    if (auto s = check_root_attributes(root, {kFormatName}); !s) return s;
+    auto contents = read_root_attributes(root, {kFormatName});
+    if (!contents) return contents.error();
+    golden_.contents = *contents;
     for (auto [name, text] : {std::pair{"case", &golden_.case_text}, {"producer", &golden_.producer}}) {
       auto value = read_text_attribute(root, "", name);
       if (!value) return value.error();
       *text = std::move(*value);
     }
-    auto groups = open_groups(root);
+    auto groups = open_groups(root, *contents);
     if (!groups) return groups.error();
     groups_ = std::move(*groups);
-    for (Group group : {Group::kConfig, Group::kPacking, Group::kInputs, Group::kWeights})
+    const std::vector<Group> needed =
+        *contents == Contents::kStored ? std::vector{Group::kConfig, Group::kPacking, Group::kInputs, Group::kWeights}
+                                       : std::vector{Group::kConfig, Group::kPacking, Group::kChecksums};
+    for (const Group group : needed)
       if (!groups_.has(group))
         return file_error(std::string(kGroupNames[static_cast<std::size_t>(group)]),
-                          "missing; every golden file has this group");
+                          "missing; every golden file of its version has this group");
     return {};
   }
 
@@ -135,6 +142,18 @@ class Reader {
     return validate(packing);
   }
 
+  /// What stands for inputs and weights.
+  Status plan_problem() {
+    if (golden_.contents == Contents::kStored) {
+      if (auto s = plan_inputs(); !s) return s;
+      return plan_weights();
+    }
+    auto fingerprints = read_fingerprints(groups_, config());
+    if (!fingerprints) return fingerprints.error();
+    golden_.fingerprints = std::move(*fingerprints);
+    return check_generator(golden_);
+  }
+
   Status plan_inputs() {
     static constexpr std::array<std::string_view, 2> kNames = {"hidden", "grad_out"};
     auto members = input_members(groups_);
@@ -170,6 +189,23 @@ class Reader {
       const Shape shape = shape_of(id.axes(), config(), golden_.problem.packing);
       const Element element = stored_as_int64(id) ? Element::kInt64 : Element::kFloat64;
       return plan(group, member, element, shape, golden_.results.set(id, Tensor()));
+    });
+  }
+
+  Status read_sketches() {
+    return visit_sketches(groups_, config(), [&](hid_t group, const Member& member, DatasetId id) -> Status {
+      auto dataset = open_dataset(file_, group, member, exactly(Element::kFloat64));
+      if (!dataset) return dataset.error();
+      const contract::SketchShape shape =
+          contract::sketch_shape(shape_of(id.axes(), config(), golden_.problem.packing));
+      if (dataset->shape != Shape{sketch_values(shape)})
+        return file_error(member.where, "has shape " + contract::to_string(dataset->shape) + ", need " +
+                                            contract::to_string(Shape{sketch_values(shape)}));
+      if (auto s = budget_.charge(static_cast<double>(dataset->bytes)); !s) return s;
+      std::vector<double> values(static_cast<std::size_t>(sketch_values(shape)));
+      if (auto s = read_values(*dataset, values.data()); !s) return s;
+      golden_.sketches[id.index()] = from_values(values, shape);
+      return {};
     });
   }
 
@@ -219,7 +255,14 @@ Error in_file(const std::string& path, const Error& error) {
   return error.where == path ? error : Error{error.code, error.text(), path};
 }
 
-Result<GoldenFile> read(const std::string& path, double memory_bytes) {
+contract::DatasetSet GoldenFile::available() const {
+  contract::DatasetSet set = results.available();
+  for (std::size_t i = 0; i < sketches.size(); ++i)
+    if (sketches[i]) set.set(i);
+  return set;
+}
+
+Result<GoldenFile> read_layout(const std::string& path, double memory_bytes) {
   const LibraryLock lock;
   try {
     auto file = open_input(path);
@@ -230,6 +273,13 @@ Result<GoldenFile> read(const std::string& path, double memory_bytes) {
   } catch (const std::bad_alloc&) {
     return Error{ErrorCode::kMemory, "its values do not fit the memory allowed for them", path};
   }
+}
+
+Result<GoldenFile> read(const std::string& path, double memory_bytes) {
+  auto golden = read_layout(path, memory_bytes);
+  if (golden)
+    if (auto s = complete(*golden, memory_bytes); !s) return in_file(path, s.error());
+  return golden;
 }
 
 }  // namespace plumbline::golden

@@ -158,6 +158,17 @@ Status same_weights(const InputFile& file, const Groups& groups, const Problem& 
   return {};
 }
 
+Status same_fingerprints(const Groups& groups, const Problem& problem) {
+  auto got = read_fingerprints(groups, problem.config);
+  if (!got) return got.error();
+  Fingerprints want = make_fingerprints(problem), held = *got;
+  const auto left = named_fingerprints(held, problem.config), right = named_fingerprints(want, problem.config);
+  for (std::size_t i = 0; i < left.size(); ++i)
+    if (*left[i].sha256 != *right[i].sha256)
+      return another_case("checksums/" + left[i].group + "/" + left[i].name, *left[i].sha256, *right[i].sha256);
+  return {};
+}
+
 }  // namespace
 
 Status check_same_case(const InputFile& file, const Groups& groups, const Problem& problem,
@@ -170,6 +181,7 @@ Status check_same_case(const InputFile& file, const Groups& groups, const Proble
     if (auto s = same_inputs(file, groups, problem, budget); !s) return s;
   if (groups.has(Group::kWeights))
     if (auto s = same_weights(file, groups, problem, budget); !s) return s;
+  if (groups.has(Group::kChecksums)) return same_fingerprints(groups, problem);
   return {};
 }
 

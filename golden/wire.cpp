@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "golden/layout.hpp"
+#include "golden/sketch_values.hpp"
 
 namespace plumbline::golden {
 namespace {
@@ -17,8 +18,12 @@ using contract::Shape;
 using contract::Tensor;
 using contract::WeightInfo;
 
+contract::SketchShape shape_of_sketch(DatasetId id, const contract::Problem& problem) {
+  return contract::sketch_shape(shape_of(id.axes(), problem.config, problem.packing));
+}
+
 void send_golden(Sender& out, GoldenFile& golden) {
-  out.value(golden.format_version);
+  out.value(golden.contents);
   out.text(golden.case_text);
   out.text(golden.producer);
   auto& problem = golden.problem;
@@ -27,14 +32,21 @@ void send_golden(Sender& out, GoldenFile& golden) {
   out.vector(problem.packing.offsets);
   out.vector(problem.packing.lengths);
   out.vector(problem.packing.row_valid);
-  out.tensor(problem.hidden);
-  out.tensor(problem.grad_out);
-  for (const WeightInfo& weight : contract::kWeights)
-    if (present(weight.presence, problem.config)) out.tensor(problem.weight(weight.id));
+  if (golden.contents == Contents::kStored) {
+    out.tensor(problem.hidden);
+    out.tensor(problem.grad_out);
+    for (const WeightInfo& weight : contract::kWeights)
+      if (present(weight.presence, problem.config)) out.tensor(problem.weight(weight.id));
+  } else {
+    for (const NamedFingerprint& item : named_fingerprints(golden.fingerprints, problem.config)) out.text(*item.sha256);
+  }
   for (std::size_t i = 0; i < DatasetId::kCount; ++i) {
     Tensor* tensor = golden.results.find(DatasetId::from_index(i));
     out.value(static_cast<std::uint8_t>(tensor != nullptr));
     if (tensor != nullptr) out.tensor(*tensor);
+    const auto& sketch = golden.sketches[i];
+    out.value(static_cast<std::uint8_t>(sketch.has_value()));
+    if (sketch) out.vector(to_values(*sketch, shape_of_sketch(DatasetId::from_index(i), problem)));
   }
 }
 
@@ -51,7 +63,9 @@ void receive_field(Receiver& in, Value& field) {
 }
 
 bool receive_golden(Receiver& in, GoldenFile& golden) {
-  golden.format_version = in.value<int>();
+  const auto contents = in.value<std::underlying_type_t<Contents>>();
+  if (contents >= kContentsNames.size()) return false;
+  golden.contents = static_cast<Contents>(contents);
   golden.case_text = in.text();
   golden.producer = in.text();
   auto& problem = golden.problem;
@@ -62,17 +76,32 @@ bool receive_golden(Receiver& in, GoldenFile& golden) {
   packing.offsets = in.vector<Index>(in.value<std::uint64_t>());
   packing.lengths = in.vector<Index>(in.value<std::uint64_t>());
   packing.row_valid = in.vector<std::uint8_t>(in.value<std::uint64_t>());
-  if (!in.good() || golden.format_version != kFormatVersion || !validate(config) || !validate(packing)) return false;
-  const Shape rows{packing.tokens(), config.hidden};
-  problem.hidden = in.tensor(rows);
-  problem.grad_out = in.tensor(rows);
-  for (const WeightInfo& weight : contract::kWeights)
-    if (present(weight.presence, config)) problem.weight(weight.id) = in.tensor(shape_of(weight.axes, config, packing));
+  if (!in.good() || !validate(config) || !validate(packing)) return false;
+  if (golden.contents == Contents::kStored) {
+    const Shape rows{packing.tokens(), config.hidden};
+    problem.hidden = in.tensor(rows);
+    problem.grad_out = in.tensor(rows);
+    for (const WeightInfo& weight : contract::kWeights)
+      if (present(weight.presence, config))
+        problem.weight(weight.id) = in.tensor(shape_of(weight.axes, config, packing));
+  } else {
+    for (const NamedFingerprint& item : named_fingerprints(golden.fingerprints, config)) *item.sha256 = in.text();
+  }
   for (std::size_t i = 0; i < DatasetId::kCount; ++i) {
     const DatasetId id = DatasetId::from_index(i);
-    if (in.value<std::uint8_t>() == 0) continue;
-    if (!in.good() || !id.exists(config)) return false;
-    golden.results.set(id, in.tensor(shape_of(id.axes(), config, packing)));
+    if (in.value<std::uint8_t>() != 0) {
+      if (!in.good() || !id.exists(config)) return false;
+      golden.results.set(id, in.tensor(shape_of(id.axes(), config, packing)));
+    }
+    if (in.value<std::uint8_t>() != 0) {
+      if (!in.good() || !id.exists(config)) return false;
+      const contract::SketchShape shape = shape_of_sketch(id, problem);
+      const auto size = in.value<std::uint64_t>();
+      if (size != static_cast<std::uint64_t>(sketch_values(shape))) return false;
+      const std::vector<double> values = in.vector<double>(size);
+      if (!in.good()) return false;
+      golden.sketches[i] = from_values(values, shape);
+    }
   }
   return in.good();
 }

@@ -7,52 +7,19 @@ import json
 import os
 import pathlib
 import re
-import resource
 import shlex
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
-import unittest
 
 import h5py
 import numpy as np
 
-PROGRAM = pathlib.Path(sys.argv[1]).resolve()
-REPOSITORY = pathlib.Path(sys.argv[2]).resolve()
-ORACLE = REPOSITORY / "tests" / "oracle" / "csa_packed_padded.h5"
+from cli_fixture import ORACLE, PROGRAM, REPOSITORY, ProgramTest, main, run
 
 
-def run(*arguments, cwd=None, limit_bytes=None):
-    def limits():
-        if limit_bytes is not None:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
-
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, stdin=subprocess.DEVNULL,
-                          preexec_fn=limits, timeout=300)
-
-
-class CliTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="plumbline-cli-"))
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def refused(self, code, hint, *arguments, **keywords):
-        """The program refuses: this exit code, one line on stderr that holds the hint, no new file."""
-        before = sorted(self.folder.rglob("*"))
-        done = run(*arguments, **keywords)
-        self.assertEqual(done.returncode, code, (arguments, done.stdout, done.stderr))
-        errors = done.stderr.strip().splitlines()
-        self.assertEqual(len(errors), 1, (arguments, done.stderr))
-        self.assertTrue(errors[0].startswith("plumbline: error: "), errors)
-        self.assertIn(hint, errors[0], arguments)
-        self.assertNotIn("HDF5-DIAG", done.stderr + done.stdout)
-        self.assertEqual(sorted(self.folder.rglob("*")), before, "something was written")
-        return done
-
+class CliTest(ProgramTest):
     # usage
 
     def test_malformed_command_lines(self):
@@ -305,32 +272,6 @@ class CliTest(unittest.TestCase):
 
     # writing
 
-    def test_golden_make_is_whole_deterministic_and_readable(self):
-        first, second = self.folder / "a.h5", self.folder / "b.h5"
-        for path in (first, second):
-            self.assertEqual(run("golden", "make", "csa,seq=21", "--out", path).returncode, 0)
-        self.assertEqual(first.read_bytes(), second.read_bytes())
-        done = run("golden", "diff", first, second)
-        self.assertEqual(done.returncode, 0)
-        self.assertIn("all equal bit for bit", done.stdout)
-        self.assertEqual(run("golden", "verify", first).returncode, 0)
-        self.assertIn("csa,model=tiny,seq=21", run("golden", "show", first).stdout)
-        self.refused(2, "--replace", "golden", "make", "csa,seq=21", "--out", first)
-        self.refused(2, "give a folder", "golden", "make", "csa|hca", "--out", self.folder / "c.h5")
-        self.refused(2, "--reason", "golden", "make", "csa", "--out", self.folder, "--manifest")
-        self.refused(2, "another problem", "golden", "diff", first, ORACLE)
-
-    def test_manifest_sees_a_changed_file(self):
-        suite = self.folder / "suite"
-        suite.mkdir()
-        self.assertEqual(run("golden", "make", "swa", "--out", suite, "--manifest", "--reason", "a test").returncode, 0)
-        file = next(suite.glob("*.h5"))
-        self.assertEqual(run("golden", "verify", file).returncode, 0)
-        self.assertEqual(run("golden", "make", "swa,seed=1", "--out", file, "--replace").returncode, 0)
-        done = run("golden", "verify", file)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("manifest records", done.stdout)
-
     def test_errors_leave_no_file(self):
         self.refused(4, "nowhere", "golden", "make", "swa", "--out", self.folder / "nowhere" / "a.h5")
         self.refused(4, "a.h5", "golden", "make", "csa", "--out", self.folder / "a.h5", limit_bytes=1000)
@@ -515,7 +456,7 @@ class CliTest(unittest.TestCase):
         run("golden", "make", "csa", "--out", "csa.h5", cwd=self.folder)
         seen = 0
         for command in ([], ["verify"], ["golden"], ["golden", "make"], ["golden", "verify"], ["golden", "diff"],
-                        ["golden", "show"], ["list"], ["explain"], ["jacobian"], ["env"]):
+                        ["golden", "show"], ["golden", "update"], ["list"], ["explain"], ["jacobian"], ["env"]):
             text = run(*command, "--help")
             self.assertEqual(text.returncode, 0, command)
             for line in re.findall(r"^ +(plumbline .*)$", text.stdout, re.MULTILINE):
@@ -594,4 +535,4 @@ class CliTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    main()

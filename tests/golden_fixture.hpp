@@ -67,7 +67,9 @@ inline void write_bytes(const std::string& path, const std::string& bytes) {
 
 /// Equal in every bit, NaN payloads included.
 inline void expect_same(const GoldenFile& got, const GoldenFile& want) {
-  EXPECT_EQ(got.format_version, want.format_version);
+  EXPECT_EQ(got.contents, want.contents);
+  EXPECT_TRUE(got.fingerprints == want.fingerprints);
+  EXPECT_TRUE(got.sketches == want.sketches);
   EXPECT_EQ(got.case_text, want.case_text);
   EXPECT_EQ(got.producer, want.producer);
   EXPECT_TRUE(got.problem.config == want.problem.config);

@@ -117,7 +117,7 @@ TEST(GoldenWrite, RefusesWhatItsReaderWouldRefuse) {
             }).find(path + ": forward/out: has shape [20, 47]"),
             0u);
   EXPECT_EQ(refusal([](GoldenFile& g) { g.case_text = "a\xFF"; }).find(path + ": case: is not valid UTF-8"), 0u);
-  EXPECT_EQ(refusal([](GoldenFile& g) { g.format_version = 2; }).find(path + ": format_version: got 2"), 0u);
+  EXPECT_EQ(refusal([](GoldenFile& g) { g.contents = Contents::kSeed; }).find(path + ": contents: 'seed' has no"), 0u);
 }
 
 // Whole or not at all.

@@ -66,6 +66,24 @@ compare::Judgement judge_by_golden_rule(const golden::GoldenFile& golden, const 
   return judgement;
 }
 
+/// What the golden does not hold is computed: its problem decides.
+Status complete_results(golden::GoldenFile& golden, const DatasetSet& judged) {
+  DatasetSet missing = judged & ~golden.results.available();
+  // The loss is judged by these.
+  for (const StageId stage : {StageId::kTeacher, StageId::kPredict, StageId::kIndexScores, StageId::kTopk})
+    if (DatasetId::forward(stage).exists(golden.problem.config) && !golden.results.has(DatasetId::forward(stage)))
+      missing.set(DatasetId::forward(stage).index());
+  if (golden.contents == golden::Contents::kStored || golden.contents == golden::Contents::kFull || missing.none())
+    return {};
+  Request request;
+  request.wanted = missing;
+  request.cancelled = interrupted;
+  auto results = find_implementation("reference")->run(golden.problem, request);
+  if (!results) return results.error();
+  golden.results = std::move(*results);
+  return {};
+}
+
 /// rms shares of an earlier report, by dataset.
 Result<std::map<std::string, double>> load_baseline(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -111,6 +129,7 @@ Status write_compare_report(const CompareOptions& options, const golden::GoldenF
                                  {"first_wrong_stage", nullptr},
                                  {"error", nullptr},
                                  {"absent", nlohmann::ordered_json::array()},
+                                 {"moved", nullptr},
                                  {"likely", nlohmann::ordered_json::array()},
                                  {"stages", judgement_json(judgement)}};
   if (judgement.first_wrong) item["first_wrong_stage"] = judgement.first_wrong->path();
@@ -145,6 +164,8 @@ int compare_files(const CompareOptions& options) {
 
   compare::Judgement judgement;
   if (profile->compute == NumberFormat::kFp64) {
+    if (auto status = complete_results(*golden, candidate->results.available()); !status)
+      return report_error(status.error());
     judgement = judge_by_golden_rule(*golden, candidate->results);
   } else {
     compare::JudgeOptions judge_options;

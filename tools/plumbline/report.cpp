@@ -66,17 +66,19 @@ nlohmann::ordered_json case_json(const CaseVerdict& v) {
   else
     for (const compare::DatasetVerdict& dataset : v.datasets) stages.push_back(dataset_json(dataset));
   const compare::DatasetVerdict* first = v.first_wrong();
-  nlohmann::ordered_json json = {{"case", v.case_text},
-                                 {"implementation", v.implementation},
-                                 {"truth", v.truth},
-                                 {"precision", v.precision},
-                                 {"outcome", outcome_name(v.outcome)},
-                                 {"seconds", v.seconds},
-                                 {"first_wrong_stage", nullptr},
-                                 {"error", nullptr},
-                                 {"absent", v.absent},
-                                 {"likely", nlohmann::ordered_json::array()},
-                                 {"stages", std::move(stages)}};
+  nlohmann::ordered_json json = {
+      {"case", v.case_text},
+      {"implementation", v.implementation},
+      {"truth", v.truth},
+      {"precision", v.precision},
+      {"outcome", outcome_name(v.outcome)},
+      {"seconds", v.seconds},
+      {"first_wrong_stage", nullptr},
+      {"error", nullptr},
+      {"absent", v.absent},
+      {"moved", v.moved.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(v.moved)},
+      {"likely", nlohmann::ordered_json::array()},
+      {"stages", std::move(stages)}};
   if (first) json["first_wrong_stage"] = first->id.path();
   if (v.problem) json["error"] = {{"exit_code", contract::exit_code(v.problem->code)}, {"message", v.problem->text()}};
   return json;

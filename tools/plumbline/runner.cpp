@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 
+#include "compare/sketch_rule.hpp"
 #include "golden/golden_file.hpp"
 #include "tools/plumbline/console.hpp"
 
@@ -19,10 +20,20 @@ namespace {
 constexpr const char* kReference = "reference";
 constexpr const char* kWideReference = "reference-wide";
 
-/// A case with its numbers, and the results it must give where a file holds them.
+/// A case with its numbers, and what it must give where a file holds that.
 struct LoadedCase {
   Problem problem;
   std::optional<Results> expected;
+  std::optional<Sketches> sketches;
+
+  /// The datasets that the file says something of; none: it is not from a file.
+  std::optional<DatasetSet> stated() const {
+    if (!expected && !sketches) return std::nullopt;
+    DatasetSet set = expected ? expected->available() : DatasetSet();
+    for (std::size_t i = 0; sketches && i < sketches->size(); ++i)
+      if ((*sketches)[i]) set.set(i);
+    return set;
+  }
 };
 
 Result<LoadedCase> load(const Case& item, double max_memory_bytes, const std::function<bool()>& cancelled) {
@@ -32,11 +43,16 @@ Result<LoadedCase> load(const Case& item, double max_memory_bytes, const std::fu
         golden::read_guarded(item.file, max_memory_bytes > 0 ? max_memory_bytes / 2 : golden::kDefaultMemoryBytes,
                              golden::kDefaultSeconds, cancelled);
     if (!file) return file.error();
-    return LoadedCase{std::move(file->problem), std::move(file->results)};
+    LoadedCase loaded{std::move(file->problem), std::nullopt, std::nullopt};
+    if (file->contents == golden::Contents::kSketch)
+      loaded.sketches = std::move(file->sketches);
+    else if (file->contents != golden::Contents::kSeed)
+      loaded.expected = std::move(file->results);
+    return loaded;
   }
   auto problem = make_problem(item);
   if (!problem) return problem.error();
-  return LoadedCase{std::move(*problem), std::nullopt};
+  return LoadedCase{std::move(*problem), std::nullopt, std::nullopt};
 }
 
 const Implementation* truth_for(const Implementation& implementation) {
@@ -205,7 +221,13 @@ Status judge(const Case& item, const Implementation& implementation, const RunOp
     return judge_precision(problem, *find_precision_profile(verdict.precision), implementation, options, verdict);
 
   const DatasetSet layer = all_datasets(problem.config);
-  DatasetSet wanted = loaded->expected ? loaded->expected->available() : layer;
+  const std::optional<DatasetSet> stated = loaded->stated();
+  if (!stated && !item.file.empty() && options.fingerprints_suffice) {
+    verdict.truth = "file";
+    verdict.outcome = Outcome::kPassed;
+    return {};
+  }
+  DatasetSet wanted = stated ? *stated : layer;
   if (options.only) wanted &= *options.only;
   for (std::size_t i = 0; i < DatasetId::kCount; ++i)
     if (layer.test(i) && (!options.only || options.only->test(i)) && !wanted.test(i))
@@ -215,15 +237,15 @@ Status judge(const Case& item, const Implementation& implementation, const RunOp
   request.cancelled = options.cancelled;
   if (!item.file.empty()) {
     const double bytes = implementation.memory_bytes(problem.config, problem.packing, request) +
-                         results_bytes(problem.config, problem.packing, request);
+                         (loaded->expected ? results_bytes(problem.config, problem.packing, request) : 0);
     if (auto status = allowed_memory(bytes, options.max_memory_bytes, item.file); !status) return status;
   }
 
   // The wide type takes most of the time.
-  const double split = loaded->expected ? 0 : 0.8 / options.repeat;
+  const double split = stated ? 0 : 0.8 / options.repeat;
   std::optional<Results> truth = std::move(loaded->expected);
   verdict.truth = "file";
-  if (!truth) {
+  if (!stated) {
     const Implementation* reference = truth_for(implementation);
     verdict.truth = reference->name();
     request.progress = part_of(options.progress, 0, split);
@@ -236,8 +258,9 @@ Status judge(const Case& item, const Implementation& implementation, const RunOp
   auto results = implementation.run(problem, request);
   if (!results) return results.error();
   compare::Limits limits;
-  limits.kl_by_condition = item.file.empty();
-  verdict.datasets = compare::compare_by_golden_rule(problem, *truth, *results, limits);
+  limits.kl_by_condition = !stated;
+  verdict.datasets = truth ? compare::compare_by_golden_rule(problem, *truth, *results, limits)
+                           : compare::compare_by_sketch_rule(problem, *loaded->sketches, *results, limits);
   std::erase_if(verdict.datasets, [&](const compare::DatasetVerdict& v) { return !wanted.test(v.id.index()); });
   truth.reset();
   for (verdict.repeat = 1; verdict.repeat < options.repeat; ++verdict.repeat) {
@@ -268,35 +291,65 @@ CaseVerdict run_case(const Case& item, const Implementation& implementation, con
                    verdict.case_text};
   }
   if (!status) {
-    verdict.outcome = status.error().code == ErrorCode::kDeclined ? Outcome::kDeclined : Outcome::kError;
+    verdict.outcome = status.error().code == ErrorCode::kDeclined      ? Outcome::kDeclined
+                      : status.error().code == ErrorCode::kCheckFailed ? Outcome::kFailed
+                                                                       : Outcome::kError;
     verdict.problem = status.error();
   }
   verdict.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return verdict;
 }
 
-Result<double> estimate_memory_bytes(const Case& item, const Implementation& implementation) {
-  if (!item.file.empty()) return 0.0;
-  Request request;
-  request.wanted = all_datasets(item.config);
+namespace {
+
+/// What a whole run of an implementation takes, with its results, and these alone.
+struct RunBytes {
+  double own = 0, results = 0;
+};
+
+Result<RunBytes> run_bytes(const Case& item, const Implementation& implementation) {
   // Checked on the problem alone first, so that a batch that could never fit is not even laid out.
   const double problem = problem_bytes(item);
   if (problem > 1e12)
     return Error{ErrorCode::kMemory, "needs " + human_bytes(problem) + " for the inputs and weights alone",
                  print(item)};
+  Request request;
+  request.wanted = all_datasets(item.config);
   const Packing packing = make_packing(item);
-  const double own = implementation.memory_bytes(item.config, packing, request);
-  const double truth = truth_for(implementation)->memory_bytes(item.config, packing, request);
-  const double results = results_bytes(item.config, packing, request);
+  return RunBytes{implementation.memory_bytes(item.config, packing, request),
+                  results_bytes(item.config, packing, request)};
+}
+
+Status fits(const Result<double>& bytes, double max_memory_bytes, const Case& item) {
+  if (!bytes) return bytes.error();
+  return allowed_memory(*bytes, max_memory_bytes, print(item));
+}
+
+}  // namespace
+
+Result<double> estimate_memory_bytes(const Case& item, const Implementation& implementation) {
+  if (!item.file.empty()) return 0.0;
+  const auto run = run_bytes(item, implementation);
+  if (!run) return run.error();
+  const auto truth = run_bytes(item, *truth_for(implementation));
+  if (!truth) return truth.error();
   // The judge holds truth, values and budgets, isolated and chained, of a member and of the candidate.
-  if (implementation.profile() != "fp64") return std::max(own, truth) + 8 * results;
-  return std::max(own + results, truth);
+  if (implementation.profile() != "fp64") return std::max(run->own, truth->own) + 8 * run->results;
+  return std::max(run->own + run->results, truth->own);
+}
+
+Result<double> estimate_run_bytes(const Case& item, const Implementation& implementation) {
+  const auto run = run_bytes(item, implementation);
+  if (!run) return run.error();
+  return run->own;
 }
 
 Status fits_memory(const Case& item, const Implementation& implementation, double max_memory_bytes) {
-  auto bytes = estimate_memory_bytes(item, implementation);
-  if (!bytes) return bytes.error();
-  return allowed_memory(*bytes, max_memory_bytes, print(item));
+  return fits(estimate_memory_bytes(item, implementation), max_memory_bytes, item);
+}
+
+Status run_fits_memory(const Case& item, const Implementation& implementation, double max_memory_bytes) {
+  return fits(estimate_run_bytes(item, implementation), max_memory_bytes, item);
 }
 
 Result<double> memory_limit(const std::string& option) {

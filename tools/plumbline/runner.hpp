@@ -21,6 +21,8 @@ struct RunOptions {
   std::optional<contract::DatasetSet> only;  ///< restricts what is compared
   int repeat = 1;                            ///< runs whose results must be equal bit for bit
   double max_memory_bytes = 0;               ///< 0: no limit
+  /// A file that holds no results passes if it generates its inputs and weights.
+  bool fingerprints_suffice = false;
   std::function<void(double)> progress;
   std::function<bool()> cancelled;
 };
@@ -39,6 +41,7 @@ struct CaseVerdict {
   std::optional<contract::Error> problem;           ///< why it was declined or could not be judged
   int repeat = 1;                                   ///< runs made of it
   double seconds = 0;
+  std::string moved;  ///< of a golden file that does not verify: generator, reference, file, or which it may be
 
   const compare::DatasetVerdict* worst() const;        ///< largest share of its limit
   const compare::DatasetVerdict* first_wrong() const;  ///< in the order of computation
@@ -56,9 +59,14 @@ CaseVerdict run_case(const contract::Case& item, const contract::Implementation&
 contract::Result<double> estimate_memory_bytes(const contract::Case& item,
                                                const contract::Implementation& implementation);
 
+/// The same without a truth to judge by: inputs, weights and all results.
+contract::Result<double> estimate_run_bytes(const contract::Case& item, const contract::Implementation& implementation);
+
 /// OK, or kMemory with what the case needs and what is allowed (0: everything is).
 contract::Status fits_memory(const contract::Case& item, const contract::Implementation& implementation,
                              double max_memory_bytes);
+contract::Status run_fits_memory(const contract::Case& item, const contract::Implementation& implementation,
+                                 double max_memory_bytes);
 
 /// What --max-memory says, "8G"; where it is empty 80 % of what is available (0, anything, if that is not known).
 contract::Result<double> memory_limit(const std::string& option);

@@ -86,7 +86,7 @@ std::string failure_report(const CaseVerdict& verdict) {
 
 void report_case_errors(const std::vector<CaseVerdict>& verdicts) {
   for (const CaseVerdict& v : verdicts) {
-    if (v.outcome != Outcome::kError) continue;
+    if (v.outcome == Outcome::kDeclined || !v.problem) continue;
     const bool placed = v.problem->where == v.case_text || "file=" + v.problem->where == v.case_text;
     report_error(placed ? *v.problem : contract::Error{v.problem->code, v.problem->text(), v.case_text});
   }
