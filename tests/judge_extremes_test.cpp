@@ -196,27 +196,28 @@ TEST(JudgeExtremes, DivergenceThatCancels) {
   const DatasetId kl = fwd(StageId::kKlRows);
   for (const char* text : {"csa,seq=64,data=flat,seed=2", "csa,seq=64,data=flat,loss=dense,seed=2"}) {
     SCOPED_TRACE(text);
-    for (const char* profile : kProfiles) expect_no_alarm(Bench(nearly_uniform(text, 0.125), profile));
-    const Bench bench(nearly_uniform(text, 0.125), "fp32");
-    Index worst = -1;
-    for (Index row = 16; row < bench.tokens(); ++row)
-      if (worst < 0 || cancellation(bench, row) > cancellation(bench, worst)) worst = row;
-    EXPECT_GT(cancellation(bench, worst), 300);
+    for (const char* profile : kProfiles) expect_no_alarm(Bench(nearly_uniform(text, 0.5), profile));
+    const Bench bench(nearly_uniform(text, 0.5), "fp32");
+    const Tensor& truth = bench.true_value(kl);
+    Index row = -1;  // the largest that cancels so much
+    for (Index r = 0; r < bench.tokens(); ++r)
+      if (truth[r] > 0 && cancellation(bench, r) > 300 && (row < 0 || truth[r] > truth[row])) row = r;
+    ASSERT_GE(row, 0);
     Results got = bench.correct;
-    got.at(kl)[worst] *= 1.001;
-    EXPECT_EQ(bench.judge(got), "forward/kl_rows") << "relative 1e-3 at " << got.at(kl)[worst];
+    got.at(kl)[row] *= 1.001;
+    EXPECT_EQ(bench.judge(got), "forward/kl_rows") << "relative 1e-3 at " << truth[row];
 
     got = bench.correct;
     const Tensor &teacher = bench.correct.at(fwd(StageId::kTeacher)),
                  &predict = bench.correct.at(fwd(StageId::kPredict));
-    for (Index row = 0; row < bench.tokens(); ++row) {
+    for (Index r = 0; r < bench.tokens(); ++r) {
       double sum = 0;
       for (Index g = 0; g < teacher.row_size(); ++g) {
         const auto bf16 = [](double x) { return round_to(NumberFormat::kBf16, x); };
-        const double t = teacher.row(row)[g];
-        if (t > 0) sum = bf16(sum + bf16(t * bf16(bf16(std::log(t)) - bf16(std::log(predict.row(row)[g])))));
+        const double t = teacher.row(r)[g];
+        if (t > 0) sum = bf16(sum + bf16(t * bf16(bf16(std::log(t)) - bf16(std::log(predict.row(r)[g])))));
       }
-      got.at(kl)[row] = sum;
+      got.at(kl)[r] = sum;
     }
     EXPECT_EQ(bench.judge(got), "forward/kl_rows") << "bf16";
   }
@@ -358,8 +359,8 @@ TEST(JudgeExtremes, SumsOfOneAndOfFourTerms) {
     for (const char* profile : kProfiles) {
       // Ranks and heads of n, a stream of n, and n tokens in all.
       for (const std::string& text :
-           {small_layer(n, 40, ",eps=0.01,seed=1"), small_layer(n, 40, ",hidden=" + std::to_string(n) + ",eps=0.01"),
-            small_layer(n, n, ",eps=0.01"), small_layer(4, 37, ",ratio=4,overlap=off,eps=0.01")}) {
+           {small_layer(n, 40, ",eps=0.25,seed=1"), small_layer(n, 40, ",hidden=" + std::to_string(n) + ",eps=0.25"),
+            small_layer(n, n, ",eps=0.25"), small_layer(4, 37, ",ratio=4,overlap=off,eps=0.25")}) {
         SCOPED_TRACE(text + " " + profile);
         const Bench bench(case_problem(text), profile);
         expect_no_alarm(bench);
@@ -368,7 +369,7 @@ TEST(JudgeExtremes, SumsOfOneAndOfFourTerms) {
           continue;
         }
         expect_wrong_terms_are_named(bench, n);
-        expect_misplaced_epsilon_is_named(bench);
+        if (bench.tokens() > 1) expect_misplaced_epsilon_is_named(bench);
         expect_dropped_keys_are_named(bench);
       }
     }

@@ -315,13 +315,14 @@ int main(int argc, char** argv) {
       wrong_products(Bench(*profile, "csa,seq=37," + regime));
       // The attention of a real layer: 64 heads of 512 channels, 128 keys of the window and the 512 best of 544
       // entries. 16 rows are queries, the others keys. Fewer members, since these runs are long.
-      const Bench wide(*profile,
-                       "csa,heads=64,o_groups=8,head_dim=512,rope_dim=64,window=128,index_topk=512,seq=2176,"
-                       "mask=prefix:2160," +
-                           regime,
-                       4,
-                       {StageId::kQ, StageId::kKv, StageId::kCompressedKv, StageId::kIndexScores, StageId::kTopk,
-                        StageId::kAttnOut, StageId::kAttnLse});
+      const Bench wide(
+          *profile,
+          "csa,heads=64,o_groups=8,head_dim=512,rope_dim=64,window=128,index_dim=64,index_topk=512,seq=2176,"
+          "mask=prefix:2160," +
+              regime,
+          4,
+          {StageId::kQ, StageId::kKv, StageId::kCompressedKv, StageId::kIndexScores, StageId::kTopk, StageId::kAttnOut,
+           StageId::kAttnLse});
       dropped_key(wide);
       missed_rescale(wide);
       lost_token(Bench(*profile, "swa,seq=4096," + regime, 4));
