@@ -92,8 +92,8 @@ STORAGES = {
 FP32_STAGES = ("attn_lse", "max_logits")  # of bf16-fused
 
 
-def write(path, stages, storage):
-    with h5py.File(path, "w") as file:
+def write(path, stages, storage, layout="earliest"):
+    with h5py.File(path, "w", libver=layout) as file:
         file.attrs["format"], file.attrs["format_version"] = "plumbline-candidate", 1
         for i, (name, values) in enumerate(stages.items()):
             bf16 = STORAGES[storage][0] == "bf16" and name not in FP32_STAGES
@@ -250,17 +250,23 @@ class CompareCliTest(unittest.TestCase):
 
     def test_damaged_files_never_crash_it_and_pass_only_unchanged(self):
         golden, whole = self.folder / "golden.h5", self.folder / "whole.h5"
-        case = "swa,hidden=6,heads=2,o_groups=1,head_dim=8,rope_dim=4,q_lora_rank=4,o_lora_rank=3,window=3,seq=5"
+        case = "swa,hidden=6,heads=2,o_groups=1,head_dim=8,rope_dim=4,q_lora_rank=4,o_lora_rank=3,window=3,seq=15"
         subprocess.run([PROGRAM, "golden", "make", case, "--out", golden], check=True, capture_output=True)
         with h5py.File(golden) as file:
             right = sliding_window(file, "fp32", lambda name, value: ROUND["fp32"](value))
-        write(whole, right, "float32")
-        self.assertEqual(compare(whole, "--members", 4, golden=golden).returncode, 0)
-        draw, good = random.Random(20261201), whole.read_bytes()
+        draw, good = random.Random(20261201), {}
+        for layout in ("earliest", "latest"):  # of HDF5's own structures
+            write(whole, right, "float32", layout)
+            self.assertEqual(compare(whole, "--members", 4, golden=golden).returncode, 0)
+            good[layout] = whole.read_bytes()
 
-        def damaged(number, at, bit):
-            path = self.folder / f"damaged{number}.h5"
-            path.write_bytes(good[:at] + bytes([good[at] ^ bit]) + good[at + 1:])
+        def damaged(number, layout):
+            path, data = self.folder / f"damaged{number}.h5", bytearray(good[layout])
+            data[draw.randrange(len(data))] ^= draw.randrange(1, 256)
+            path.write_bytes(data)
+            return path
+
+        def judged(path):
             return path, compare(path, "--members", 4, golden=golden)
 
         def largest_change(path):
@@ -276,9 +282,8 @@ class CompareCliTest(unittest.TestCase):
 
         seen = {}
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            jobs = [pool.submit(damaged, i, draw.randrange(len(good)), 1 << draw.randrange(8)) for i in range(DAMAGED)]
-            for job in jobs:
-                path, done = job.result()
+            files = [damaged(i, "earliest" if i % 3 == 0 else "latest") for i in range(DAMAGED)]
+            for path, done in pool.map(judged, files):
                 seen[done.returncode] = seen.get(done.returncode, 0) + 1
                 self.assertIn(done.returncode, OUTCOMES, (path, done.stdout, done.stderr))
                 if done.returncode == 0:
