@@ -32,7 +32,8 @@ inline constexpr double kChainedSlack = 2;
 /// Where the ensemble's extreme is beyond so many times what the gate would allow, errors have no scale: an exponent
 /// errs by more than 1, say. Only patterns and bounds are judged then. Basis: docs/evidence.
 inline constexpr double kScaleLimit = 10;
-/// Elements with smaller budgets are judged by their bounds alone: underflow does not follow kappa.
+/// Elements with smaller budgets are judged by their bounds alone, and do not count in kappa: underflow does not follow
+/// it.
 inline constexpr double kSmallestBudget = 0x1p-100;
 
 /// Errors of one tensor against its truth, in units of its budgets.

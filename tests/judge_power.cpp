@@ -318,11 +318,12 @@ int main(int argc, char** argv) {
       single_elements(Bench(*profile, "csa,seq=37+9,pad=8,mask=random:0.2," + regime));
       wrong_products(Bench(*profile, "csa,seq=37," + regime));
       // Heads, widths and keys of a real layer: 64 heads of 512 channels, 128 keys of the window and the 512 best of
-      // 520 entries. 8 rows are queries, the others keys. Fewer members, since these runs are long.
+      // 520 entries. 8 rows are queries, the others keys. Beside a finite sink deeply negative logits would weigh
+      // nothing. Fewer members, since these runs are long.
       const Bench wide(*profile,
                        "csa,ratio=2,heads=64,o_groups=8,head_dim=512,rope_dim=64,window=128,index_dim=64,"
                        "index_topk=512,seq=1040,mask=prefix:1032," +
-                           regime,
+                           regime + (regime_name == "negative" ? ",sink=-inf" : ""),
                        4,
                        {StageId::kQ, StageId::kKv, StageId::kCompressedKv, StageId::kIndexScores, StageId::kTopk,
                         StageId::kAttnOut, StageId::kAttnLse});
