@@ -67,6 +67,8 @@ Deviation measure_deviation(const std::vector<bool>& rows, const Tensor& truth, 
   for_each_element(rows, truth, [&](Index e) {
     ++d.elements;
     const double y = got[e], want = truth[e], b = budget[e];
+    const bool scaled = b >= kSmallestBudget && std::isfinite(want);
+    d.scaled += scaled;
     if (std::isnan(want) && std::isnan(y)) return;
     if (y == want) return;
     if (!std::isfinite(y) || !std::isfinite(want) || !(b > 0)) {
@@ -74,8 +76,11 @@ Deviation measure_deviation(const std::vector<bool>& rows, const Tensor& truth, 
       return;
     }
     const double share = std::abs(y - want) / b;
-    if (b >= kSmallestBudget) d.largest_scaled = std::max(d.largest_scaled, share);
     d.sum_of_squares += share * share;
+    if (scaled) {
+      d.scaled_largest = std::max(d.scaled_largest, share);
+      d.scaled_squares += share * share;
+    }
     if (share > d.largest) {
       d.largest = share;
       if (d.pattern_errors == 0) d.worst = e;

@@ -32,7 +32,8 @@ inline constexpr double kChainedSlack = 2;
 /// Where the ensemble's extreme is beyond so many times what the gate would allow, errors have no scale: an exponent
 /// errs by more than 1, say. Only patterns and bounds are judged then. Basis: docs/evidence.
 inline constexpr double kScaleLimit = 10;
-/// Elements with smaller budgets are judged by their bounds alone: underflow does not follow kappa.
+/// Elements with smaller budgets are judged by their bounds alone, and do not count in kappa: underflow does not follow
+/// it.
 inline constexpr double kSmallestBudget = 0x1p-100;
 
 /// Errors of one tensor against its truth, in units of its budgets.
@@ -40,9 +41,10 @@ struct Deviation {
   Index elements = 0;         ///< compared
   Index pattern_errors = 0;   ///< NaN, Inf or a number where the truth has something else; numbers off where B is 0
   double largest = 0;         ///< max |y - y*| / B
-  double largest_scaled = 0;  ///< the same where B >= kSmallestBudget
   double sum_of_squares = 0;  ///< of (y - y*) / B
-  Index worst = -1;           ///< element of `largest`, or of the first pattern error
+  Index scaled = 0;           ///< elements with B >= kSmallestBudget; of these alone:
+  double scaled_largest = 0, scaled_squares = 0;
+  Index worst = -1;  ///< element of `largest`, or of the first pattern error
 
   double rms() const;
 };
@@ -53,8 +55,8 @@ Deviation measure_deviation(const std::vector<bool>& rows, const Tensor& truth, 
 
 /// How the errors of correct implementations of a profile are distributed in one tensor, in units of the budgets B.
 struct Kappa {
-  Index elements = 0;    ///< of the tensor
-  double rms = 0;        ///< of (y - y*) / B over tensor and ensemble
+  Index elements = 0;    ///< of the tensor that the ensemble judges: others would dilute its scale
+  double rms = 0;        ///< of (y - y*) / B over them and the ensemble
   double largest = 0;    ///< max |y - y*| / B
   double least_rms = 0;  ///< of one member
   double most_rms = 0;

@@ -54,18 +54,18 @@ bool is_judged_by_size(DatasetId id) { return !(id == kTopk); }
 
 void add(Kappa& kappa, const std::vector<bool>& rows, const Tensor& truth, const Tensor& got, const Tensor& budget) {
   const Deviation d = measure_deviation(rows, truth, got, budget);
-  // rms holds the sum of squares until the ensemble is complete.
-  kappa.rms += d.sum_of_squares;
-  kappa.elements = d.elements;
+  // rms and elements hold sums over the members until the ensemble is complete.
+  kappa.rms += d.scaled_squares;
+  kappa.elements += d.scaled;
   kappa.least_rms = kappa.most_rms > 0 ? std::min(kappa.least_rms, d.rms()) : d.rms();
   kappa.most_rms = std::max(kappa.most_rms, d.rms());
-  kappa.largest = std::max(kappa.largest, d.pattern_errors > 0 ? kInfinity : d.largest_scaled);
+  kappa.largest = std::max(kappa.largest, d.pattern_errors > 0 ? kInfinity : d.scaled_largest);
   kappa.largest_group = std::max(kappa.largest_group, largest_group(rows, truth, got, budget));
 }
 
 void finish(Kappa& kappa, int members) {
-  const double n = static_cast<double>(kappa.elements) * members;
-  kappa.rms = n > 0 ? std::sqrt(kappa.rms / n) : 0;
+  kappa.rms = kappa.elements > 0 ? std::sqrt(kappa.rms / static_cast<double>(kappa.elements)) : 0;
+  kappa.elements /= std::max(members, 1);
 }
 
 /// The first members are the extremes of what the profile permits, the others are drawn.

@@ -42,6 +42,21 @@ TEST(Gate, RowsThatAreNotSpecifiedDoNotCount) {
   EXPECT_EQ(c.deviation().largest, 0);
 }
 
+/// What is judged by its bound alone counts neither as one of many errors nor as a small one.
+TEST(Gate, UnderflowDoesNotDiluteTheScale) {
+  Case c(0.25);
+  for (Index e = 0; e < 64; ++e) {
+    c.budget[e] = 1e-40;
+    c.got[e] = c.truth[e];
+  }
+  c.truth[64] = c.got[64] = std::numeric_limits<double>::infinity();
+  const Deviation d = c.deviation();
+  EXPECT_EQ(d.elements, 128);
+  EXPECT_EQ(d.scaled, 63);
+  EXPECT_NEAR(std::sqrt(d.scaled_squares / 63), 0.25, 1e-9);
+  EXPECT_NEAR(d.scaled_largest, 0.25, 1e-9);
+}
+
 TEST(Gate, PatternsMustMatch) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
   const auto errors = [&](double want, double got, double budget) {

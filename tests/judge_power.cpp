@@ -10,17 +10,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compare/judge.hpp"
 #include "reference/budget/layer_budget.hpp"
 #include "reference/contract/case.hpp"
-#include "reference/contract/index_math.hpp"
 #include "reference/contract/random.hpp"
 #include "reference/contract/specified.hpp"
 #include "reference/emulate.hpp"
 #include "reference/isolate.hpp"
+#include "tests/attended_query.hpp"
 
 namespace {
 
@@ -38,6 +40,8 @@ T must(Result<T> result) {
   if (!result) stop(result.error());
   return std::move(*result);
 }
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 int unseen = 0;
 
@@ -78,6 +82,7 @@ struct Bench {
         truth(must(compare::make_truth(raw, p, options(members, stages)))),
         variant(reference::draw_variant(424242)),
         correct(run({})) {
+    std::printf("\n%s  %s\n", profile.name.c_str(), text.c_str());
     isolated = must(reference::run_isolated(truth.problem, correct, truth.request));
     budgets = must(reference::run_budgets(truth.problem, profile, isolated.values, correct.available(), truth.request))
                   .budgets;
@@ -102,30 +107,35 @@ struct Bench {
   }
 
   /// Judges a faulty run; `visible`: whether the fault moves an element by more than twice what is allowed there.
-  void report(const char* fault, DatasetId id, const Results& got, bool visible, const std::string& share) const {
+  /// `beside`: made by the same computation, where the fault may be named as well.
+  void report(const std::string& fault, DatasetId id, const Results& got, bool visible, const std::string& share,
+              std::optional<DatasetId> beside = {}) const {
     const compare::Judgement verdict = must(compare::judge(truth, profile, got));
     const bool seen = verdict.first_wrong.has_value();
-    const bool named = seen && *verdict.first_wrong == id;
+    const bool named = seen && (*verdict.first_wrong == id || (beside && *verdict.first_wrong == *beside));
     double margin = 0;
     for (const auto& j : verdict.datasets)
-      if (j.id == id) margin = j.isolated;
+      if (j.id == id || (beside && j.id == *beside)) margin = std::max(margin, j.isolated);
     const Whole w = whole_tensor(truth.values.at(id), got.at(id));
     const bool failed = visible && !named;
     unseen += failed;
-    std::printf("%-12s %-46s %-22s %-24s %-10s %8.3g  %-18s cos %.1e (%s 1e-3, %s 5e-6) L2 %.1e %s\n",
-                profile.name.c_str(), text.c_str(), fault, id.path().c_str(),
+    const auto says = [](double value, double limit) { return value > limit ? "sees" : "misses"; };
+    std::printf("  %-38s %-20s %-8s margin %-8.3g %-18s cosine %.1e (1e-3 %s, 5e-6 %s), L2 %.1e (1e-2 %s, 1e-3 %s)%s\n",
+                fault.c_str(), id.path().c_str(),
                 named  ? "seen"
                 : seen ? ("AT " + verdict.first_wrong->path()).c_str()
                        : "-",
-                margin, share.c_str(), w.cosine, w.cosine > 1e-3 ? "sees" : "misses",
-                w.cosine > 5e-6 ? "sees" : "misses", w.l2, failed ? "  <-- UNSEEN" : "");
+                margin, share.c_str(), w.cosine, says(w.cosine, 1e-3), says(w.cosine, 5e-6), w.l2, says(w.l2, 1e-2),
+                says(w.l2, 1e-3), failed ? "  <-- UNSEEN" : "");
   }
 };
 
+double share_of(Index part, Index whole) {
+  return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+}
 std::string percent(Index part, Index whole) {
   char text[64];
-  std::snprintf(text, sizeof text, "visible %.1f %%",
-                whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0);
+  std::snprintf(text, sizeof text, "visible %.1f %%", share_of(part, whole));
   return text;
 }
 
@@ -151,60 +161,20 @@ void single_elements(const Bench& bench) {
       seen += ok;
       if (!ok) {
         ++unseen;
-        std::printf("UNSEEN one element of %s, %s %s\n", id.path().c_str(), bench.profile.name.c_str(),
-                    bench.text.c_str());
+        std::printf("  UNSEEN one element of %s\n", id.path().c_str());
       }
     }
   }
-  std::printf("%-12s %-46s one element beyond its budget: %zu of %zu seen at their dataset\n",
-              bench.profile.name.c_str(), bench.text.c_str(), seen, tried);
+  std::printf("  one element beyond its budget: %zu of %zu seen at their dataset\n", seen, tried);
 }
 
-/// Keys of one query with their logits and probabilities, from what the correct run holds.
-struct Query {
-  Index row, dim, heads;
-  std::vector<const double*> keys;
-  std::vector<std::vector<double>> p;  // [heads][keys]
-  std::vector<double> lse;
-};
-Query last_query(const Bench& bench) {
-  const LayerConfig& c = bench.truth.problem.config;
-  const Packing& packing = bench.truth.problem.packing;
-  Query query{packing.tokens() - 1, c.head_dim, c.heads, {}, {}, {}};
-  const Index t = query.row;
-  for (Index j = window_begin(t, c.window); j <= t; ++j)
-    query.keys.push_back(bench.correct.at(fwd(StageId::kKv)).row(j));
-  const Index visible = visible_entries(t, c.ratio, packing.groups(0, c.ratio));
-  if (c.indexer) {
-    const Tensor& picks = bench.correct.at(fwd(StageId::kTopk));
-    for (Index k = 0; k < picks.row_size(); ++k)
-      if (picks.row(t)[k] >= 0)
-        query.keys.push_back(bench.correct.at(fwd(StageId::kCompressedKv)).row(static_cast<Index>(picks.row(t)[k])));
-  } else {
-    for (Index g = 0; g < visible; ++g) query.keys.push_back(bench.correct.at(fwd(StageId::kCompressedKv)).row(g));
-  }
-  const double* q = bench.correct.at(fwd(StageId::kQ)).row(t);
-  const Tensor& sink = bench.truth.problem.weight(WeightId::kAttnSink);
-  for (Index h = 0; h < c.heads; ++h) {
-    std::vector<double> z;
-    double top = sink[h];
-    for (const double* key : query.keys) {
-      double dot = 0;
-      for (Index d = 0; d < c.head_dim; ++d) dot += q[h * c.head_dim + d] * key[d];
-      z.push_back(dot / std::sqrt(static_cast<double>(c.head_dim)));
-      top = std::max(top, z.back());
-    }
-    double total = std::exp(sink[h] - top);
-    for (const double v : z) total += std::exp(v - top);
-    query.lse.push_back(top + std::log(total));
-    for (double& v : z) v = std::exp(v - query.lse.back());
-    query.p.push_back(std::move(z));
-  }
-  return query;
+/// The last query, from what the correct run holds.
+tests::AttendedQuery last_query(const Bench& bench) {
+  return tests::attended_query(bench.truth.problem, bench.correct, bench.truth.problem.packing.tokens() - 1);
 }
 
 /// The run with another attn_out (and lse) in one row.
-Results with_row(const Bench& bench, const Query& query, const std::vector<double>& out,
+Results with_row(const Bench& bench, const tests::AttendedQuery& query, const std::vector<double>& out,
                  const std::vector<double>& lse) {
   reference::EmulationFault fault;
   fault.tamper = [&](DatasetId id, const std::vector<Index>& rows, float* values, Index cols, Index stride) {
@@ -219,66 +189,75 @@ Results with_row(const Bench& bench, const Query& query, const std::vector<doubl
   return bench.run(fault);
 }
 
-/// One key of one query dropped, for all heads: each key in turn says whether it is visible, one is tried.
+/// One key of one query dropped, for all heads. Each key in turn says where it is visible; those that move the outputs
+/// least among the visible ones are tried: with all outputs held, and with attn_out alone.
 void dropped_key(const Bench& bench) {
-  const Query query = last_query(bench);
-  const Tensor& truth = bench.isolated.truth.at(fwd(StageId::kAttnOut));
-  const double* row = truth.row(query.row);
-  Index visible = 0, tried = -1;
-  const auto moved = [&](Index j, Index h, Index d) {
-    const double p = query.p[static_cast<std::size_t>(h)][static_cast<std::size_t>(j)], o = row[h * query.dim + d];
-    return (o - p * query.keys[static_cast<std::size_t>(j)][d]) / (1 - p) - o;
+  constexpr DatasetId out_id = fwd(StageId::kAttnOut), lse_id = fwd(StageId::kAttnLse);
+  const tests::AttendedQuery query = last_query(bench);
+  const Index keys = static_cast<Index>(query.keys.size());
+  const double* row = bench.isolated.truth.at(out_id).row(query.row);
+  const auto probabilities = query.probabilities();
+  const auto p = [&](Index j, Index h) {
+    return probabilities[static_cast<std::size_t>(h)][static_cast<std::size_t>(j)];
   };
-  for (Index j = 0; j < static_cast<Index>(query.keys.size()); ++j) {
-    bool any = false;
-    for (Index h = 0; h < query.heads && !any; ++h)
-      for (Index d = 0; d < query.dim && !any; ++d) {
-        const double change = moved(j, h, d);
-        any = !std::isfinite(change) ||
-              std::abs(change) >
-                  2 * bench.allowed(fwd(StageId::kAttnOut), query.row * query.heads * query.dim + h * query.dim + d);
-      }
-    visible += any;
-    if (any && (tried < 0 || j % 7 == 3)) tried = j;
+  const auto moved = [&](Index j, Index h, Index d) {
+    const double o = row[h * query.dim + d];
+    return (o - p(j, h) * query.keys[static_cast<std::size_t>(j)][d]) / (1 - p(j, h)) - o;
+  };
+  std::vector<double> allowed_out, allowed_lse;
+  for (Index e = 0; e < query.heads * query.dim; ++e)
+    allowed_out.push_back(bench.allowed(out_id, query.row * query.heads * query.dim + e));
+  for (Index h = 0; h < query.heads; ++h) allowed_lse.push_back(bench.allowed(lse_id, query.row * query.heads + h));
+  // By how many times what is allowed the key's loss moves what it moves most.
+  const auto largest = [](double so_far, double change, double allowed) {
+    return std::isfinite(change) ? std::max(so_far, std::abs(change) / allowed) : kInfinity;
+  };
+  Index in_out = 0, in_lse = 0, in_either = 0;
+  Index least_out = -1, least_either = -1;
+  double least_out_by = kInfinity, least_either_by = kInfinity;
+  for (Index j = 0; j < keys; ++j) {
+    double by_out = 0, by_lse = 0;
+    for (Index h = 0; h < query.heads; ++h) {
+      by_lse = largest(by_lse, std::log1p(-p(j, h)), allowed_lse[static_cast<std::size_t>(h)]);
+      for (Index d = 0; d < query.dim; ++d)
+        by_out = largest(by_out, moved(j, h, d), allowed_out[static_cast<std::size_t>(h * query.dim + d)]);
+    }
+    const double by_either = std::max(by_out, by_lse);
+    in_out += by_out > 2;
+    in_lse += by_lse > 2;
+    in_either += by_either > 2;
+    if (by_out > 2 && (least_out < 0 || by_out < least_out_by)) least_out = j, least_out_by = by_out;
+    if (by_either > 2 && (least_either < 0 || by_either < least_either_by))
+      least_either = j, least_either_by = by_either;
   }
-  const std::string share = percent(visible, static_cast<Index>(query.keys.size()));
-  if (tried < 0) {
-    std::printf("%-12s %-46s dropped key: %s\n", bench.profile.name.c_str(), bench.text.c_str(), share.c_str());
-    return;
+  std::printf(
+      "  keys whose loss is visible, of %lld: %.1f %% in attn_out or attn_lse, %.1f %% in attn_lse, %.1f %% in "
+      "attn_out\n",
+      static_cast<long long>(keys), share_of(in_either, keys), share_of(in_lse, keys), share_of(in_out, keys));
+  const auto without = [&](Index j) {
+    const tests::AttendedQuery rest = query.without_key(j);
+    return with_row(bench, query, rest.out(), rest.all_lse());
+  };
+  const std::string of = " of " + std::to_string(keys) + " dropped";
+  if (least_either >= 0)
+    bench.report("key " + std::to_string(least_either) + of, out_id, without(least_either), true,
+                 percent(in_either, keys), lse_id);
+  if (least_out >= 0) {
+    Results got = without(least_out);
+    got.erase(lse_id);
+    bench.report("key " + std::to_string(least_out) + of + ", no attn_lse", out_id, got, true, percent(in_out, keys));
   }
-  std::vector<double> out, lse;
-  for (Index h = 0; h < query.heads; ++h) {
-    const double p = query.p[static_cast<std::size_t>(h)][static_cast<std::size_t>(tried)];
-    lse.push_back(query.lse[static_cast<std::size_t>(h)] + std::log1p(-p));
-    for (Index d = 0; d < query.dim; ++d) out.push_back(row[h * query.dim + d] + moved(tried, h, d));
-  }
-  bench.report(("key " + std::to_string(tried) + " of " + std::to_string(query.keys.size()) + " dropped").c_str(),
-               fwd(StageId::kAttnOut), with_row(bench, query, out, lse), true, share);
 }
 
 /// An online softmax that does not rescale what it has when a later tile of 64 keys raises the maximum; one row.
 void missed_rescale(const Bench& bench) {
-  const Query query = last_query(bench);
-  const Tensor& truth = bench.isolated.truth.at(fwd(StageId::kAttnOut));
-  const double* row = truth.row(query.row);
-  std::vector<double> out(row, row + query.heads * query.dim);
+  const tests::AttendedQuery query = last_query(bench);
+  const std::vector<double> right = query.out(), out = query.out_without_rescale(64);
   bool visible = false;
-  for (Index h = 0; h < query.heads; ++h) {
-    const auto& p = query.p[static_cast<std::size_t>(h)];
-    double first = 0, all = 0;
-    for (std::size_t j = 0; j < p.size(); ++j) (j < 64 ? first : all) = std::max(j < 64 ? first : all, p[j]);
-    if (!(first > 0) || all <= first) continue;
-    for (Index d = 0; d < query.dim; ++d) {
-      double part = 0;
-      for (std::size_t j = 0; j < std::min<std::size_t>(64, p.size()); ++j) part += p[j] * query.keys[j][d];
-      const double change = part * (all / first - 1);
-      out[static_cast<std::size_t>(h * query.dim + d)] += change;
-      visible = visible ||
-                std::abs(change) >
-                    2 * bench.allowed(fwd(StageId::kAttnOut), query.row * query.heads * query.dim + h * query.dim + d);
-    }
-  }
-  bench.report("missed rescale", fwd(StageId::kAttnOut), with_row(bench, query, out, query.lse), visible,
+  for (Index e = 0; e < query.heads * query.dim; ++e)
+    visible = visible || std::abs(out[static_cast<std::size_t>(e)] - right[static_cast<std::size_t>(e)]) >
+                             2 * bench.allowed(fwd(StageId::kAttnOut), query.row * query.heads * query.dim + e);
+  bench.report("missed rescale", fwd(StageId::kAttnOut), with_row(bench, query, out, query.all_lse()), visible,
                visible ? "visible" : "not visible");
 }
 
@@ -299,7 +278,7 @@ void lost_token(const Bench& bench) {
   }
   const std::string share = percent(visible, tokens);
   if (tried < 0) {
-    std::printf("%-12s %-46s lost token: %s\n", bench.profile.name.c_str(), bench.text.c_str(), share.c_str());
+    std::printf("  lost token: %s\n", share.c_str());
     return;
   }
   Results got = bench.correct;
@@ -307,8 +286,7 @@ void lost_token(const Bench& bench) {
   for (Index o = 0; o < outputs; ++o)
     for (Index i = 0; i < inputs; ++i)
       dw[o * inputs + i] = round_to(bench.profile.stored(id), dw[o * inputs + i] - dy.row(tried)[o] * x.row(tried)[i]);
-  bench.report(("token " + std::to_string(tried) + " of " + std::to_string(tokens) + " lost").c_str(), id, got, true,
-               share);
+  bench.report("token " + std::to_string(tried) + " of " + std::to_string(tokens) + " lost", id, got, true, share);
 }
 
 /// Products that are not what the profile says: the first projection shows it.
@@ -330,6 +308,7 @@ void wrong_products(const Bench& bench) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // runs are long
   std::vector<std::string> data(argv + 1, argv + argc);
   if (data.empty()) data = {"normal", "flat", "peaky", "negative", "heavy"};
   for (const char* name : {"fp32", "bf16-fused"}) {
@@ -338,14 +317,21 @@ int main(int argc, char** argv) {
       const std::string regime = "data=" + regime_name;
       single_elements(Bench(*profile, "csa,seq=37+9,pad=8,mask=random:0.2," + regime));
       wrong_products(Bench(*profile, "csa,seq=37," + regime));
-      // 128 window keys and 512 entries: the last query sees 640. Fewer members, since these runs are long.
-      const Bench wide(*profile, "hca,ratio=2,window=128,seq=1024,heads=8,o_groups=2,head_dim=128," + regime, 4,
-                       {StageId::kQ, StageId::kKv, StageId::kCompressedKv, StageId::kAttnLse, StageId::kAttnOut});
+      // Heads, widths and keys of a real layer: 64 heads of 512 channels, 128 keys of the window and the 512 best of
+      // 520 entries. 8 rows are queries, the others keys. Beside a finite sink deeply negative logits would weigh
+      // nothing. Fewer members, since these runs are long.
+      const Bench wide(*profile,
+                       "csa,ratio=2,heads=64,o_groups=8,head_dim=512,rope_dim=64,window=128,index_dim=64,"
+                       "index_topk=512,seq=1040,mask=prefix:1032," +
+                           regime + (regime_name == "negative" ? ",sink=-inf" : ""),
+                       4,
+                       {StageId::kQ, StageId::kKv, StageId::kCompressedKv, StageId::kIndexScores, StageId::kTopk,
+                        StageId::kAttnOut, StageId::kAttnLse});
       dropped_key(wide);
       missed_rescale(wide);
       lost_token(Bench(*profile, "swa,seq=4096," + regime, 4));
     }
   }
-  std::printf("%d visible faults were not seen at their dataset\n", unseen);
+  std::printf("\n%d visible faults were not seen at their dataset\n", unseen);
   return unseen > 0 ? 1 : 0;
 }
