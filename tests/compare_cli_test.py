@@ -18,9 +18,18 @@ import h5py
 import numpy as np
 
 PROGRAM = pathlib.Path(sys.argv[1]).resolve()
-GOLDEN = pathlib.Path(sys.argv[2]).resolve() / "golden" / "suite" / "swa.h5"
+MADE = tempfile.TemporaryDirectory(prefix="plumbline-compare-")
+GOLDEN = pathlib.Path(MADE.name) / "swa.h5"
 # Whole files are damaged one byte each; the outcome may be any of these, a crash is none.
 DAMAGED, OUTCOMES = 300, {0, 1, 2, 3, 4}
+
+
+def setUpModule():
+    subprocess.run([PROGRAM, "golden", "make", "swa", "--contents", "stored", "--out", GOLDEN], check=True, capture_output=True)
+
+
+def tearDownModule():
+    MADE.cleanup()
 
 
 def to_bf16(values):
