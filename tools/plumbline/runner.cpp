@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
-#include <new>
 
 #include "golden/golden_file.hpp"
 #include "tools/plumbline/console.hpp"
@@ -18,26 +16,6 @@ namespace {
 
 constexpr const char* kReference = "reference";
 constexpr const char* kWideReference = "reference-wide";
-
-/// A case with its numbers, and the results it must give where a file holds them.
-struct LoadedCase {
-  Problem problem;
-  std::optional<Results> expected;
-};
-
-Result<LoadedCase> load(const Case& item, double max_memory_bytes, const std::function<bool()>& cancelled) {
-  if (!item.file.empty()) {
-    // While a file is read, this process and the one that reads it for us both hold it.
-    auto file =
-        golden::read_guarded(item.file, max_memory_bytes > 0 ? max_memory_bytes / 2 : golden::kDefaultMemoryBytes,
-                             golden::kDefaultSeconds, cancelled);
-    if (!file) return file.error();
-    return LoadedCase{std::move(file->problem), std::move(file->results)};
-  }
-  auto problem = make_problem(item);
-  if (!problem) return problem.error();
-  return LoadedCase{std::move(*problem), std::nullopt};
-}
 
 const Implementation* truth_for(const Implementation& implementation) {
   return find_implementation(implementation.name() == kWideReference ? kReference : kWideReference);
@@ -77,6 +55,27 @@ double results_bytes(const LayerConfig& config, const Packing& packing, const Re
   return bytes;
 }
 
+Outcome outcome_of(const CaseVerdict& verdict) {
+  if (verdict.failed() > 0) return Outcome::kFailed;
+  return verdict.compared() > 0 ? Outcome::kPassed : Outcome::kNothingChecked;
+}
+
+}  // namespace
+
+Result<LoadedCase> load_case(const Case& item, double max_memory_bytes, const std::function<bool()>& cancelled) {
+  if (!item.file.empty()) {
+    // While a file is read, this process and the one that reads it for us both hold it.
+    auto file =
+        golden::read_guarded(item.file, max_memory_bytes > 0 ? max_memory_bytes / 2 : golden::kDefaultMemoryBytes,
+                             golden::kDefaultSeconds, cancelled);
+    if (!file) return file.error();
+    return LoadedCase{std::move(file->problem), std::move(file->results)};
+  }
+  auto problem = make_problem(item);
+  if (!problem) return problem.error();
+  return LoadedCase{std::move(*problem), std::nullopt};
+}
+
 Status allowed_memory(double bytes, double max_memory_bytes, const std::string& where) {
   if (max_memory_bytes <= 0 || bytes <= max_memory_bytes) return {};
   return Error{ErrorCode::kMemory,
@@ -84,13 +83,6 @@ Status allowed_memory(double bytes, double max_memory_bytes, const std::string& 
                            human_bytes(max_memory_bytes)),
                where};
 }
-
-Outcome outcome_of(const CaseVerdict& verdict) {
-  if (verdict.failed() > 0) return Outcome::kFailed;
-  return verdict.compared() > 0 ? Outcome::kPassed : Outcome::kNothingChecked;
-}
-
-}  // namespace
 
 std::string_view word_for(Outcome outcome) {
   switch (outcome) {
@@ -158,6 +150,13 @@ std::vector<compare::DatasetVerdict> as_verdicts(const compare::Judgement& judge
   return verdicts;
 }
 
+Results subset(const Results& results, const DatasetSet& wanted) {
+  Results part;
+  for (std::size_t i = 0; i < DatasetId::kCount; ++i)
+    if (const DatasetId id = DatasetId::from_index(i); wanted.test(i) && results.has(id)) part.set(id, results.at(id));
+  return part;
+}
+
 /// A case of a profile below double precision, by the judge.
 Status judge_precision(const Problem& problem, const PrecisionProfile& profile, const Implementation& implementation,
                        const RunOptions& options, CaseVerdict& verdict) {
@@ -169,6 +168,7 @@ Status judge_precision(const Problem& problem, const PrecisionProfile& profile, 
   verdict.truth = "reference";
   auto results = implementation.run(truth->problem, truth->request);
   if (!results) return results.error();
+  verdict.kept = subset(*results, options.keep);
   Results judged = *results;
   for (std::size_t i = 0; options.only && i < DatasetId::kCount; ++i)
     if (!options.only->test(i)) judged.erase(DatasetId::from_index(i));
@@ -197,7 +197,7 @@ Status judge(const Case& item, const Implementation& implementation, const RunOp
                  implementation.name()};
   if (item.file.empty())
     if (auto status = fits_memory(item, implementation, options.max_memory_bytes); !status) return status;
-  auto loaded = load(item, options.max_memory_bytes, options.cancelled);
+  auto loaded = load_case(item, options.max_memory_bytes, options.cancelled);
   if (!loaded) return loaded.error();
   const Problem& problem = loaded->problem;
   if (auto status = implementation.supports(problem.config, problem.packing); !status) return status;
@@ -235,6 +235,7 @@ Status judge(const Case& item, const Implementation& implementation, const RunOp
   request.progress = part_of(options.progress, split, split + step);
   auto results = implementation.run(problem, request);
   if (!results) return results.error();
+  verdict.kept = subset(*results, options.keep);
   compare::Limits limits;
   limits.kl_by_condition = item.file.empty();
   verdict.datasets = compare::compare_by_golden_rule(problem, *truth, *results, limits);
@@ -257,16 +258,8 @@ CaseVerdict run_case(const Case& item, const Implementation& implementation, con
   CaseVerdict verdict;
   verdict.case_text = print(item);
   verdict.implementation = implementation.name();
-  Status status;
-  // Cases run on threads of their own, where an exception would end the program.
-  try {
-    status = judge(item, implementation, options, verdict);
-  } catch (const std::bad_alloc&) {
-    status = Error{ErrorCode::kMemory, "ran out of memory; shorten the case or run fewer at a time", verdict.case_text};
-  } catch (const std::exception& error) {
-    status = Error{ErrorCode::kInternal, std::string(error.what()) + ". This is a bug: please report it.",
-                   verdict.case_text};
-  }
+  const Status status =
+      without_exceptions(verdict.case_text, [&] { return judge(item, implementation, options, verdict); });
   if (!status) {
     verdict.outcome = status.error().code == ErrorCode::kDeclined ? Outcome::kDeclined : Outcome::kError;
     verdict.problem = status.error();
