@@ -22,7 +22,7 @@ struct BenchArguments {
   std::vector<std::string> cases, suites, implementations;
   std::string baseline = "reference", phase = "all", filter, json, max_memory, earlier;
   int repeat = 5, warmup = 1;
-  double min_seconds = 0.5;
+  double min_seconds = 1;
   bool no_dgemm = false, dry_run = false, quiet = false;
 };
 
@@ -31,6 +31,17 @@ struct Contestants {
   std::vector<const Implementation*> all;
   bool baseline_added = false;
 };
+
+/// A number that CLI::Range's comparisons do not let pass when it is NaN.
+CLI::Validator seconds() {
+  return {[](std::string& text) {
+            double value = 0;
+            return CLI::detail::lexical_cast(text, value) && value >= 0 && value <= 1e5
+                       ? std::string()
+                       : "got '" + text + "', allowed: seconds from 0 to 100000";
+          },
+          "in [0 - 100000]"};
+}
 
 Result<Contestants> collect_contestants(const BenchArguments& arguments) {
   auto asked = collect_implementations(arguments.implementations);
@@ -129,6 +140,7 @@ int bench(const BenchArguments& arguments) {
   if (code == 0) code = exit_code_of(verdicts_of(results, contestants->baseline_added ? 1 : 0));
   if (!arguments.quiet)
     fmt::print("{}\n{}", bench_table(results, arguments.baseline), bench_notes(results, arguments.baseline));
+  fmt::print("{}", untimed_reasons(results));
   for (const CaseVerdict& v : verdicts)
     if (v.outcome == Outcome::kFailed) fmt::print("\n{}", failure_report(v));
   report_case_errors(verdicts);
@@ -163,7 +175,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   command
       ->add_option("--min-seconds", arguments->min_seconds,
                    "More rounds until a case's timed runs took that long together")
-      ->check(CLI::Range(0.0, 1e5));
+      ->check(seconds());
   command->add_option("--warmup", arguments->warmup, "Untimed rounds before; the first measures memory")
       ->check(CLI::Range(0, 1000));
   command->add_option("--filter", arguments->filter, "Keep cases whose printed form contains this text");

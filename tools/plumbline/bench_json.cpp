@@ -9,8 +9,8 @@ namespace {
 nlohmann::ordered_json summary_json(const std::vector<double>& values) {
   if (values.empty()) return nullptr;
   const Summary s = summarise(values);
-  return {{"median", s.median},        {"min", s.min},         {"max", s.max},     {"lower_quartile", s.lower},
-          {"upper_quartile", s.upper}, {"spread", s.spread()}, {"samples", values}};
+  return {{"median", s.median},        {"min", s.min},        {"max", s.max}, {"lower_quartile", s.lower},
+          {"upper_quartile", s.upper}, {"spread", s.spread()}};
 }
 
 nlohmann::ordered_json entry_json(const BenchCase& one, const BenchEntry& entry, const std::string& baseline) {
@@ -36,6 +36,7 @@ nlohmann::ordered_json entry_json(const BenchCase& one, const BenchEntry& entry,
   if (v.problem) json["error"] = {{"exit_code", contract::exit_code(v.problem->code)}, {"message", v.problem->text()}};
   if (entry.seconds.empty()) return json;
   json["same_bits"] = entry.same_bits;
+  json["seconds"]["samples"] = entry.seconds;
   if (const BenchEntry* base = one.find(baseline))
     json["ratio"] = summary_json(round_ratios(entry.seconds, base->seconds));
   const double median = summarise(entry.seconds).median;

@@ -16,7 +16,7 @@ struct BenchOptions {
   Phase phase = Phase::kAll;
   int warmup = 1;               ///< untimed rounds
   int repeat = 5;               ///< timed rounds at least
-  double min_seconds = 0.5;     ///< of timed runs of a case, all implementations together, at least
+  double min_seconds = 1;       ///< of timed runs of a case, all implementations together, at least
   double max_memory_bytes = 0;  ///< 0: no limit
   std::function<void(double)> progress;
   std::function<bool()> cancelled;

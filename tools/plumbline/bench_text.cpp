@@ -23,7 +23,7 @@ std::string rate(double value) { return fmt::format("{:.{}f}", value, value < 10
 
 std::string bench_table(const std::vector<BenchCase>& cases, const std::string& baseline) {
   TextTable table({"case", "implementation", "profile", "verdict", ">rounds", ">ms", ">min", ">max", ">spread",
-                   ">ratio", ">of rounds", ">tokens/s", ">GFLOP/s", ">of dgemm", ">memory"});
+                   ">ratio", ">range", ">tokens/s", ">GFLOP/s", ">of dgemm", ">memory"});
   for (const BenchCase& one : cases) {
     const BenchEntry* base = one.find(baseline);
     for (const BenchEntry& entry : one.entries) {
@@ -37,7 +37,7 @@ std::string bench_table(const std::vector<BenchCase>& cases, const std::string& 
                     milliseconds(time.max), fmt::format("{:.0f} %", 100 * time.spread())});
         const Summary ratio = summarise(round_ratios(entry.seconds, base ? base->seconds : std::vector<double>()));
         row.push_back(ratio.median > 0 ? fmt::format("{:.3f}", ratio.median) : "");
-        row.push_back(ratio.median > 0 ? fmt::format("{:.3g}..{:.3g}", ratio.min, ratio.max) : "");
+        row.push_back(ratio.median > 0 && &entry != base ? fmt::format("{:.3g}..{:.3g}", ratio.min, ratio.max) : "");
         row.push_back(fmt::format("{:.0f}", static_cast<double>(one.tokens) / time.median));
         row.push_back(one.operations > 0 ? rate(operations_per_second * 1e-9) : "");
         row.push_back(one.operations > 0 && one.dgemm
@@ -64,10 +64,6 @@ std::string bench_notes(const std::vector<BenchCase>& cases, const std::string& 
   for (const BenchCase& one : cases) {
     const BenchEntry* base = one.find(baseline);
     for (const BenchEntry& entry : one.entries) {
-      const bool said =
-          entry.verdict.outcome == Outcome::kDeclined || entry.verdict.outcome == Outcome::kNothingChecked;
-      if (said && entry.verdict.problem)
-        text += fmt::format("{}  {}  {}\n", coloured(word_of(entry)), one.case_text, entry.verdict.problem->text());
       if (!entry.seconds.empty() && !entry.same_bits)
         text += fmt::format("{}: {} returned other bits when timed; it promises no equal ones, and they pass too\n",
                             one.case_text, entry.implementation->name());
@@ -77,6 +73,18 @@ std::string bench_notes(const std::vector<BenchCase>& cases, const std::string& 
     if (timed && (!base || base->seconds.empty()))
       text += fmt::format("{}: no ratios, as the baseline {} was not timed\n", one.case_text, baseline);
   }
+  return text;
+}
+
+std::string untimed_reasons(const std::vector<BenchCase>& cases) {
+  std::string text;
+  for (const BenchCase& one : cases)
+    for (const BenchEntry& entry : one.entries) {
+      const bool said =
+          entry.verdict.outcome == Outcome::kDeclined || entry.verdict.outcome == Outcome::kNothingChecked;
+      if (said && entry.verdict.problem)
+        text += fmt::format("{}  {}  {}\n", coloured(word_of(entry)), one.case_text, entry.verdict.problem->text());
+    }
   return text;
 }
 
