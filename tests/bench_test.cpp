@@ -185,6 +185,7 @@ TEST_F(BenchTest, OtherBitsAreJudgedAgainWhereNoneArePromised) {
   cheating.deterministic = false;
   entry = beside_a_right_one(cheating);
   EXPECT_EQ(entry.verdict.outcome, Outcome::kFailed);
+  ASSERT_NE(entry.verdict.first_wrong(), nullptr);
   EXPECT_EQ(entry.verdict.first_wrong()->id, kOut);
   EXPECT_TRUE(entry.seconds.empty());
 }
@@ -210,6 +211,7 @@ TEST_F(BenchTest, ATimedRunThatReturnsLessIsWrongWhateverIsPromised) {
   lazy.deterministic = false;
   const BenchEntry entry = beside_a_right_one(lazy);
   EXPECT_EQ(entry.verdict.outcome, Outcome::kFailed);
+  ASSERT_NE(entry.verdict.first_wrong(), nullptr);
   EXPECT_EQ(entry.verdict.first_wrong()->id, DatasetId::hidden_gradient());
 }
 
@@ -228,6 +230,7 @@ TEST_F(BenchTest, WhoLacksGradientsIsDeclinedForThemAlone) {
   });
   const BenchEntry entry = beside_a_right_one(forward);
   EXPECT_EQ(entry.verdict.outcome, Outcome::kDeclined);
+  ASSERT_TRUE(entry.verdict.problem);
   EXPECT_THAT(entry.verdict.problem->text(), HasSubstr("--phase forward"));
   EXPECT_EQ(forward.timed_runs, 0);
   options.phase = Phase::kForward;
@@ -247,6 +250,7 @@ TEST_F(BenchTest, ErrorsOfTimedRunsStopOneImplementationAlone) {
   };
   entry = beside_a_right_one(throwing);
   EXPECT_EQ(entry.verdict.outcome, Outcome::kError);
+  ASSERT_TRUE(entry.verdict.problem);
   EXPECT_THAT(entry.verdict.problem->text(), HasSubstr("thrown"));
 }
 
@@ -256,17 +260,22 @@ TEST_F(BenchTest, MemoryBeyondTheLimitIsAnError) {
   options.max_memory_bytes = 1e8;
   const BenchEntry entry = beside_a_right_one(large);
   EXPECT_EQ(entry.verdict.outcome, Outcome::kError);
+  ASSERT_TRUE(entry.verdict.problem);
   EXPECT_EQ(entry.verdict.problem->code, ErrorCode::kMemory);
+  EXPECT_EQ(large.checked_runs + large.timed_runs, 0);
 }
 
 TEST_F(BenchTest, ARequestToStopEndsTheRounds) {
   bool stop = false;
   Changed right("right");
+  const Changed other("other");
   right.before = [&](bool checked) { stop = stop || !checked; };
   options.cancelled = [&] { return stop; };
+  options.warmup = 0;
   options.repeat = 100;
-  run({&right});
+  run({&right, &other});
   EXPECT_EQ(right.timed_runs, 1);
+  EXPECT_EQ(other.timed_runs, 0) << "the round is not ended first";
 }
 
 TEST(BenchStatistics, Quartiles) {
