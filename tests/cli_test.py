@@ -5,21 +5,21 @@ Usage: cli_test.py PROGRAM REPOSITORY
 """
 import json
 import os
-import pathlib
 import re
 import shlex
 import shutil
 import signal
 import subprocess
-import time
+import sys
+import unittest
 
 import h5py
 import numpy as np
 
-from cli_fixture import ORACLE, PROGRAM, REPOSITORY, ProgramTest, main, run
+from cli_fixture import ORACLE, PROGRAM, REPOSITORY, CliFixture, run
 
 
-class CliTest(ProgramTest):
+class CliTest(CliFixture):
     # usage
 
     def test_malformed_command_lines(self):
@@ -101,31 +101,6 @@ class CliTest(ProgramTest):
         data = json.loads(report.read_text())
         self.check_schema(data)
         self.assertEqual(data["cases"][0]["first_wrong_stage"], "forward/q_down")
-
-    def check_schema(self, data):
-        """The report has the keys that the documented schema requires, and no others."""
-        schema = json.loads((REPOSITORY / "docs" / "report.schema.json").read_text())
-
-        def check(value, rule, where):
-            if "$ref" in rule:
-                rule = schema["$defs"][rule["$ref"].rsplit("/", 1)[1]]
-            if isinstance(value, dict):
-                for key in rule.get("required", []):
-                    self.assertIn(key, value, where)
-                if rule.get("additionalProperties") is False:
-                    self.assertLessEqual(set(value), set(rule["properties"]), where)
-                for key, inner in value.items():
-                    if key in rule.get("properties", {}):
-                        check(inner, rule["properties"][key], f"{where}.{key}")
-            if isinstance(value, list) and "items" in rule:
-                for inner in value:
-                    check(inner, rule["items"], where)
-            if "enum" in rule:
-                self.assertIn(value, rule["enum"], where)
-            if "const" in rule:
-                self.assertEqual(value, rule["const"], where)
-
-        check(data, schema, "report")
 
     def spoiled(self, path, change):
         target = self.folder / "spoiled.h5"
@@ -296,15 +271,6 @@ class CliTest(ProgramTest):
         self.assertEqual(full.returncode, 4)
         self.assertIn("standard output", full.stderr)
 
-    def wait_for_handler(self, process, number):
-        """Waits until the process catches the signal, however slowly it starts."""
-        for _ in range(600):
-            caught = re.search(r"SigCgt:\s*(\w+)", pathlib.Path(f"/proc/{process.pid}/status").read_text())
-            if caught and int(caught.group(1), 16) >> (number - 1) & 1:
-                return
-            time.sleep(0.05)
-        self.fail("the program installs no handler")
-
     def test_interrupt_leaves_no_file(self):
         report = self.folder / "r.json"
         many = [str(ORACLE)] * 400
@@ -312,15 +278,7 @@ class CliTest(ProgramTest):
                                 (signal.SIGTERM, ["verify", "csa,seq=400..600", "-j", "2", "--json", report]),
                                 (signal.SIGINT, ["golden", "verify", *many, "--json", report]),
                                 (signal.SIGINT, ["golden", "make", "swa,seq=20000", "--out", self.folder / "a.h5"])):
-            process = subprocess.Popen([PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            self.wait_for_handler(process, stop)
-            time.sleep(0.5)
-            process.send_signal(stop)
-            _, errors = process.communicate(timeout=60)
-            self.assertEqual(process.returncode, 130, (arguments[:2], errors))
-            self.assertIn("interrupted", errors)
-            self.assertEqual(len(errors.strip().splitlines()), 1, errors)
-            self.assertEqual(list(self.folder.iterdir()), [])
+            self.interrupted(arguments, stop)
 
     def test_what_cannot_be_done_is_refused_before_anything_is_made(self):
         folder = self.folder / "goldens"
@@ -535,4 +493,4 @@ class CliTest(ProgramTest):
 
 
 if __name__ == "__main__":
-    main()
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -6,10 +6,12 @@ Usage: golden_cli_test.py PROGRAM REPOSITORY
 import hashlib
 import json
 import shutil
+import sys
+import unittest
 
 import h5py
 
-from cli_fixture import ORACLE, ProgramTest, main, run
+from cli_fixture import ORACLE, CliFixture, run
 
 
 def record(folder, name):
@@ -23,7 +25,7 @@ def record(folder, name):
     path.write_text(json.dumps(manifest))
 
 
-class GoldenCliTest(ProgramTest):
+class GoldenCliTest(CliFixture):
     def test_golden_make_is_whole_deterministic_and_readable(self):
         first, second = self.folder / "a.h5", self.folder / "b.h5"
         for path in (first, second):
@@ -199,4 +201,4 @@ class GoldenCliTest(ProgramTest):
 
 
 if __name__ == "__main__":
-    main()
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)

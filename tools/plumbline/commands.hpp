@@ -15,6 +15,7 @@ inline CLI::Validator not_empty() {
 // (contract::exit_code of what happened; 0 when all that was asked holds).
 void add_verify_command(CLI::App& app, int& exit_code);
 void add_compare_command(CLI::App& app, int& exit_code);
+void add_bench_command(CLI::App& app, int& exit_code);
 void add_golden_command(CLI::App& app, int& exit_code);
 void add_list_command(CLI::App& app, int& exit_code);
 void add_explain_command(CLI::App& app, int& exit_code);

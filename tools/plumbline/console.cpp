@@ -81,7 +81,9 @@ std::string TextTable::json() const {
 std::string coloured(std::string_view word) {
   static const bool enabled = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
   if (!enabled) return std::string(word);
-  const char* colour = word == "PASS" ? "\033[32m" : word == "FAIL" || word == "ERROR" ? "\033[31m" : "\033[33m";
+  const char* colour = word == "PASS"                                         ? "\033[32m"
+                       : word == "FAIL" || word == "WRONG" || word == "ERROR" ? "\033[31m"
+                                                                              : "\033[33m";
   return colour + std::string(word) + "\033[0m";
 }
 

@@ -28,6 +28,7 @@ int run(int argc, char** argv) {
   int exit_code = 0;
   tools::add_verify_command(app, exit_code);
   tools::add_compare_command(app, exit_code);
+  tools::add_bench_command(app, exit_code);
   tools::add_golden_command(app, exit_code);
   tools::add_list_command(app, exit_code);
   tools::add_explain_command(app, exit_code);

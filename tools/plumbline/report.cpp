@@ -35,17 +35,6 @@ const char* verdict_name(compare::Verdict verdict) {
   return "not_compared";
 }
 
-const char* outcome_name(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kPassed: return "passed";
-    case Outcome::kFailed: return "failed";
-    case Outcome::kDeclined: return "declined";
-    case Outcome::kError: return "error";
-    case Outcome::kNothingChecked: break;
-  }
-  return "nothing_checked";
-}
-
 nlohmann::ordered_json dataset_json(const compare::DatasetVerdict& v) {
   return {{"name", v.id.path()},
           {"direction", v.id.is_forward() ? "forward" : "backward"},
@@ -85,6 +74,17 @@ nlohmann::ordered_json case_json(const CaseVerdict& v) {
 }
 
 }  // namespace
+
+const char* outcome_name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kPassed: return "passed";
+    case Outcome::kFailed: return "failed";
+    case Outcome::kDeclined: return "declined";
+    case Outcome::kError: return "error";
+    case Outcome::kNothingChecked: break;
+  }
+  return "nothing_checked";
+}
 
 nlohmann::ordered_json environment_json() {
   unsigned major = 0, minor = 0, release = 0;

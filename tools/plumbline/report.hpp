@@ -11,6 +11,9 @@ namespace plumbline::tools {
 /// Version of the JSON report's schema, `docs/report.schema.json`.
 inline constexpr int kReportSchemaVersion = 1;
 
+/// "passed", as in reports.
+const char* outcome_name(Outcome outcome);
+
 /// What a report says of the machine and the build.
 nlohmann::ordered_json environment_json();
 

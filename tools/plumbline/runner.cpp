@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
-#include <new>
 
 #include "compare/sketch_rule.hpp"
 #include "golden/golden_file.hpp"
@@ -19,41 +17,6 @@ namespace {
 
 constexpr const char* kReference = "reference";
 constexpr const char* kWideReference = "reference-wide";
-
-/// A case with its numbers, and what it must give where a file holds that.
-struct LoadedCase {
-  Problem problem;
-  std::optional<Results> expected;
-  std::optional<Sketches> sketches;
-
-  /// The datasets that the file says something of; none: it is not from a file.
-  std::optional<DatasetSet> stated() const {
-    if (!expected && !sketches) return std::nullopt;
-    DatasetSet set = expected ? expected->available() : DatasetSet();
-    for (std::size_t i = 0; sketches && i < sketches->size(); ++i)
-      if ((*sketches)[i]) set.set(i);
-    return set;
-  }
-};
-
-Result<LoadedCase> load(const Case& item, double max_memory_bytes, const std::function<bool()>& cancelled) {
-  if (!item.file.empty()) {
-    // While a file is read, this process and the one that reads it for us both hold it.
-    auto file =
-        golden::read_guarded(item.file, max_memory_bytes > 0 ? max_memory_bytes / 2 : golden::kDefaultMemoryBytes,
-                             golden::kDefaultSeconds, cancelled);
-    if (!file) return file.error();
-    LoadedCase loaded{std::move(file->problem), std::nullopt, std::nullopt};
-    if (file->contents == golden::Contents::kSketch)
-      loaded.sketches = std::move(file->sketches);
-    else if (file->contents != golden::Contents::kSeed)
-      loaded.expected = std::move(file->results);
-    return loaded;
-  }
-  auto problem = make_problem(item);
-  if (!problem) return problem.error();
-  return LoadedCase{std::move(*problem), std::nullopt, std::nullopt};
-}
 
 const Implementation* truth_for(const Implementation& implementation) {
   return find_implementation(implementation.name() == kWideReference ? kReference : kWideReference);
@@ -93,6 +56,40 @@ double results_bytes(const LayerConfig& config, const Packing& packing, const Re
   return bytes;
 }
 
+Outcome outcome_of(const CaseVerdict& verdict) {
+  if (verdict.failed() > 0) return Outcome::kFailed;
+  return verdict.compared() > 0 ? Outcome::kPassed : Outcome::kNothingChecked;
+}
+
+}  // namespace
+
+std::optional<DatasetSet> LoadedCase::stated() const {
+  if (!expected && !sketches) return std::nullopt;
+  DatasetSet set = expected ? expected->available() : DatasetSet();
+  for (std::size_t i = 0; sketches && i < sketches->size(); ++i)
+    if ((*sketches)[i]) set.set(i);
+  return set;
+}
+
+Result<LoadedCase> load_case(const Case& item, double max_memory_bytes, const std::function<bool()>& cancelled) {
+  if (!item.file.empty()) {
+    // While a file is read, this process and the one that reads it for us both hold it.
+    auto file =
+        golden::read_guarded(item.file, max_memory_bytes > 0 ? max_memory_bytes / 2 : golden::kDefaultMemoryBytes,
+                             golden::kDefaultSeconds, cancelled);
+    if (!file) return file.error();
+    LoadedCase loaded{std::move(file->problem), std::nullopt, std::nullopt};
+    if (file->contents == golden::Contents::kSketch)
+      loaded.sketches = std::move(file->sketches);
+    else if (file->contents != golden::Contents::kSeed)
+      loaded.expected = std::move(file->results);
+    return loaded;
+  }
+  auto problem = make_problem(item);
+  if (!problem) return problem.error();
+  return LoadedCase{std::move(*problem), std::nullopt, std::nullopt};
+}
+
 Status allowed_memory(double bytes, double max_memory_bytes, const std::string& where) {
   if (max_memory_bytes <= 0 || bytes <= max_memory_bytes) return {};
   return Error{ErrorCode::kMemory,
@@ -100,13 +97,6 @@ Status allowed_memory(double bytes, double max_memory_bytes, const std::string& 
                            human_bytes(max_memory_bytes)),
                where};
 }
-
-Outcome outcome_of(const CaseVerdict& verdict) {
-  if (verdict.failed() > 0) return Outcome::kFailed;
-  return verdict.compared() > 0 ? Outcome::kPassed : Outcome::kNothingChecked;
-}
-
-}  // namespace
 
 std::string_view word_for(Outcome outcome) {
   switch (outcome) {
@@ -174,6 +164,13 @@ std::vector<compare::DatasetVerdict> as_verdicts(const compare::Judgement& judge
   return verdicts;
 }
 
+Results subset(const Results& results, const DatasetSet& wanted) {
+  Results part;
+  for (std::size_t i = 0; i < DatasetId::kCount; ++i)
+    if (const DatasetId id = DatasetId::from_index(i); wanted.test(i) && results.has(id)) part.set(id, results.at(id));
+  return part;
+}
+
 /// A case of a profile below double precision, by the judge.
 Status judge_precision(const Problem& problem, const PrecisionProfile& profile, const Implementation& implementation,
                        const RunOptions& options, CaseVerdict& verdict) {
@@ -185,6 +182,7 @@ Status judge_precision(const Problem& problem, const PrecisionProfile& profile, 
   verdict.truth = "reference";
   auto results = implementation.run(truth->problem, truth->request);
   if (!results) return results.error();
+  verdict.kept = subset(*results, options.keep);
   Results judged = *results;
   for (std::size_t i = 0; options.only && i < DatasetId::kCount; ++i)
     if (!options.only->test(i)) judged.erase(DatasetId::from_index(i));
@@ -213,7 +211,7 @@ Status judge(const Case& item, const Implementation& implementation, const RunOp
                  implementation.name()};
   if (item.file.empty())
     if (auto status = fits_memory(item, implementation, options.max_memory_bytes); !status) return status;
-  auto loaded = load(item, options.max_memory_bytes, options.cancelled);
+  auto loaded = load_case(item, options.max_memory_bytes, options.cancelled);
   if (!loaded) return loaded.error();
   const Problem& problem = loaded->problem;
   if (auto status = implementation.supports(problem.config, problem.packing); !status) return status;
@@ -257,6 +255,7 @@ Status judge(const Case& item, const Implementation& implementation, const RunOp
   request.progress = part_of(options.progress, split, split + step);
   auto results = implementation.run(problem, request);
   if (!results) return results.error();
+  verdict.kept = subset(*results, options.keep);
   compare::Limits limits;
   limits.kl_by_condition = !stated;
   verdict.datasets = truth ? compare::compare_by_golden_rule(problem, *truth, *results, limits)
@@ -280,16 +279,8 @@ CaseVerdict run_case(const Case& item, const Implementation& implementation, con
   CaseVerdict verdict;
   verdict.case_text = print(item);
   verdict.implementation = implementation.name();
-  Status status;
-  // Cases run on threads of their own, where an exception would end the program.
-  try {
-    status = judge(item, implementation, options, verdict);
-  } catch (const std::bad_alloc&) {
-    status = Error{ErrorCode::kMemory, "ran out of memory; shorten the case or run fewer at a time", verdict.case_text};
-  } catch (const std::exception& error) {
-    status = Error{ErrorCode::kInternal, std::string(error.what()) + ". This is a bug: please report it.",
-                   verdict.case_text};
-  }
+  const Status status =
+      without_exceptions(verdict.case_text, [&] { return judge(item, implementation, options, verdict); });
   if (!status) {
     verdict.outcome = status.error().code == ErrorCode::kDeclined      ? Outcome::kDeclined
                       : status.error().code == ErrorCode::kCheckFailed ? Outcome::kFailed

@@ -1,5 +1,7 @@
 #pragma once
+#include <exception>
 #include <functional>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "compare/judge.hpp"
 #include "reference/contract/case.hpp"
 #include "reference/contract/implementation.hpp"
+#include "reference/contract/sketch.hpp"
 
 namespace plumbline::tools {
 
@@ -19,6 +22,7 @@ std::string_view word_for(Outcome outcome);
 /// How cases are run.
 struct RunOptions {
   std::optional<contract::DatasetSet> only;  ///< restricts what is compared
+  contract::DatasetSet keep;                 ///< results that the verdict hands back
   int repeat = 1;                            ///< runs whose results must be equal bit for bit
   double max_memory_bytes = 0;               ///< 0: no limit
   /// A file that holds no results passes if it generates its inputs and weights.
@@ -39,6 +43,8 @@ struct CaseVerdict {
   std::optional<contract::Problem> judged_problem;  ///< of a failed judgement, to say where it failed
   std::vector<std::string> absent;                  ///< datasets of the layer that the truth does not hold
   std::optional<contract::Error> problem;           ///< why it was declined or could not be judged
+  contract::Results kept;                           ///< of RunOptions::keep, what the first run returned
+  std::string repro;                                ///< shows a failure again; empty: plumbline verify does
   int repeat = 1;                                   ///< runs made of it
   double seconds = 0;
   std::string moved;  ///< of a golden file that does not verify: generator, reference, file, or which it may be
@@ -48,6 +54,34 @@ struct CaseVerdict {
   contract::Index compared() const;
   contract::Index failed() const;
 };
+
+/// A case with its numbers, and what it must give where a file holds that.
+struct LoadedCase {
+  contract::Problem problem;
+  std::optional<contract::Results> expected;
+  std::optional<contract::Sketches> sketches;
+
+  /// The datasets that the file says something of; none: it says nothing of any, or the case is generated.
+  std::optional<contract::DatasetSet> stated() const;
+};
+
+/// Generates the case, or reads the file that it names.
+contract::Result<LoadedCase> load_case(const contract::Case& item, double max_memory_bytes,
+                                       const std::function<bool()>& cancelled);
+
+/// What `body` returns, a Result; an exception that leaves it is an error. Implementations run on threads where one
+/// would end the program.
+template <typename Body>
+auto without_exceptions(const std::string& where, Body body) -> decltype(body()) {
+  using contract::Error, contract::ErrorCode;
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kMemory, "ran out of memory; shorten the case or run fewer at a time", where};
+  } catch (const std::exception& error) {
+    return Error{ErrorCode::kInternal, std::string(error.what()) + ". This is a bug: please report it.", where};
+  }
+}
 
 /// Runs one case with one implementation and judges the results: against the file's own for a `file=` case, else
 /// against the wide-type reference (the double one if the implementation is the wide one).
@@ -62,7 +96,10 @@ contract::Result<double> estimate_memory_bytes(const contract::Case& item,
 /// The same without a truth to judge by: inputs, weights and all results.
 contract::Result<double> estimate_run_bytes(const contract::Case& item, const contract::Implementation& implementation);
 
-/// OK, or kMemory with what the case needs and what is allowed (0: everything is).
+/// OK, or kMemory with what is needed and what is allowed (0: everything is).
+contract::Status allowed_memory(double bytes, double max_memory_bytes, const std::string& where);
+
+/// allowed_memory of the estimate.
 contract::Status fits_memory(const contract::Case& item, const contract::Implementation& implementation,
                              double max_memory_bytes);
 contract::Status run_fits_memory(const contract::Case& item, const contract::Implementation& implementation,

@@ -32,6 +32,7 @@ std::string verdict_word(const compare::DatasetVerdict& v) {
 }  // namespace
 
 std::string repro_line(const CaseVerdict& verdict) {
+  if (!verdict.repro.empty()) return verdict.repro;
   std::string line = fmt::format("plumbline verify '{}' --impl {}", verdict.case_text, verdict.implementation);
   if (verdict.repeat > 1) line += fmt::format(" --repeat {}", verdict.repeat);
   if (const compare::DatasetVerdict* first = verdict.first_wrong()) line += " --stage " + first->id.path();

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "reference/contract/suite.hpp"
+#include "tools/plumbline/case_options.hpp"
 #include "tools/plumbline/commands.hpp"
 #include "tools/plumbline/console.hpp"
 #include "tools/plumbline/interrupt.hpp"
@@ -26,50 +26,6 @@ struct VerifyOptions {
   int jobs = 1, repeat = 1;
   bool dry_run = false, quiet = false, verbose = false;
 };
-
-/// One thing to do: a case with an implementation.
-struct Job {
-  Case item;
-  const Implementation* implementation;
-};
-
-Result<std::vector<Case>> collect_cases(const VerifyOptions& options) {
-  std::vector<Case> cases;
-  for (const std::string& text : options.cases) {
-    auto parsed = parse_cases(text);
-    if (!parsed) return parsed.error();
-    cases.insert(cases.end(), parsed->begin(), parsed->end());
-  }
-  std::vector<std::string> suites = options.suites;
-  if (suites.empty() && options.cases.empty()) suites.push_back("smoke");
-  for (const std::string& suite : suites) {
-    const bool is_path = suite.ends_with(".suite");
-    const std::size_t slash = suite.rfind('/');
-    const std::string folder = !is_path                     ? PLUMBLINE_SUITE_DIR
-                               : slash == std::string::npos ? "."
-                                                            : suite.substr(0, slash);
-    const std::string file = slash == std::string::npos ? suite : suite.substr(slash + 1);
-    auto entries = load_suite(folder, is_path ? file.substr(0, file.size() - 6) : suite);
-    if (!entries) return entries.error();
-    for (SuiteEntry& entry : *entries) cases.push_back(std::move(entry.item));
-  }
-  return cases;
-}
-
-Result<std::vector<const Implementation*>> collect_implementations(const VerifyOptions& options) {
-  std::vector<const Implementation*> found;
-  for (const std::string& name : options.implementations) {
-    const Implementation* implementation = find_implementation(name);
-    if (!implementation) {
-      std::string known;
-      for (const Implementation* other : implementations()) known += (known.empty() ? "" : ", ") + other->name();
-      return usage_error("--impl", "unknown implementation '" + name + "', allowed: " + known);
-    }
-    found.push_back(implementation);
-  }
-  if (found.empty()) found.push_back(find_implementation("reference"));
-  return found;
-}
 
 Result<std::optional<DatasetSet>> collect_stages(const VerifyOptions& options) {
   if (options.stages.empty()) return std::optional<DatasetSet>();
@@ -107,37 +63,16 @@ Status apply_shard(const std::string& shard, std::vector<Job>& jobs) {
 }
 
 Result<std::vector<Job>> collect_jobs(const VerifyOptions& options) {
-  auto cases = collect_cases(options);
+  auto cases = collect_cases(options.cases, options.suites, options.filter);
   if (!cases) return cases.error();
-  auto chosen = collect_implementations(options);
+  auto chosen = collect_implementations(options.implementations);
   if (!chosen) return chosen.error();
+  if (chosen->empty()) chosen->push_back(find_implementation("reference"));
   std::vector<Job> jobs;
   for (const Case& item : *cases)
-    for (const Implementation* implementation : *chosen)
-      if (print(item).find(options.filter) != std::string::npos) jobs.push_back({item, implementation});
+    for (const Implementation* implementation : *chosen) jobs.push_back({item, implementation});
   if (auto status = apply_shard(options.shard, jobs); !status) return status.error();
   return jobs;
-}
-
-int dry_run(const std::vector<Job>& jobs, double max_memory_bytes) {
-  TextTable table({"case", "implementation", ">memory", ""});
-  std::size_t refused = 0;
-  for (const Job& job : jobs) {
-    const auto bytes = estimate_memory_bytes(job.item, *job.implementation);
-    const bool fits = fits_memory(job.item, *job.implementation, max_memory_bytes).ok();
-    refused += !fits;
-    table.add({print(job.item), job.implementation->name(),
-               !job.item.file.empty() ? "by the file"
-               : bytes                ? human_bytes(*bytes)
-                                      : "> 1 TB",
-               fits ? "" : "does not fit"});
-  }
-  fmt::print("{}{} runs, none done (--dry-run); {} allowed for each\n", table.plain(), jobs.size(),
-             max_memory_bytes > 0 ? human_bytes(max_memory_bytes) : "any memory");
-  if (refused == 0) return 0;
-  return report_error(
-      {ErrorCode::kMemory,
-       fmt::format("{} of {} runs do not fit; raise --max-memory or shorten them", refused, jobs.size()), "verify"});
 }
 
 /// Runs the jobs on `threads` workers; verdicts come back in the order of the jobs.
@@ -196,7 +131,7 @@ int verify(const VerifyOptions& options) {
   if (!limit) return report_error(limit.error());
   run.max_memory_bytes = *limit;
   run.max_memory_bytes /= std::max<double>(1, std::min<double>(options.jobs, static_cast<double>(jobs->size())));
-  if (options.dry_run) return dry_run(*jobs, run.max_memory_bytes);
+  if (options.dry_run) return dry_run(*jobs, run.max_memory_bytes, "verify");
 
   const std::vector<CaseVerdict> verdicts = run_jobs(*jobs, options, run);
   if (interrupted()) return report_error({ErrorCode::kInterrupted, "interrupted; no report was written", "verify"});
